@@ -7,6 +7,8 @@ it; the candidate rounds other multiples of them, which is as right.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from verify_cases import finding, make_reference, verify
 from stark_lsp.judge.correctness import compare, ieee
 from stark_lsp.judge.reference import examine
 from stark_lsp.judge.reference.reference import Reference
+from stark_lsp.judge.transport import tensorfile
 
 ROUND = """
 def short(x, half):
@@ -116,3 +119,20 @@ def test_where_a_class_has_set_the_newer_names_these_are_used() -> None:
         assert (conv.fp32_precision, torch.backends.cudnn.rnn.fp32_precision) == ("ieee", "tf32")
     finally:
         conv.fp32_precision = before
+
+
+@pytest.mark.parametrize(
+    ("skeleton", "dtype"),
+    [({"k": "settings", "name": 3, "fields": [], "v": []}, "uint8"), ({"k": "tensor", "v": 0}, "uint4")],
+)
+def test_a_process_without_tf32_may_write_anything(tmp_path: Path, skeleton: Any, dtype: str) -> None:
+    reference = make_reference(tmp_path / "r", "return x * 2", "torch.randn(4, 4)", special_inputs=False)
+    tensor = torch.ones(4, 4, dtype=torch.uint8)
+    heads = [{**tensorfile.capture(tensor, "cpu").heads[0], "dtype": dtype}]
+
+    def ask(command: str, **params: Any) -> None:
+        if command == "forward":
+            tensorfile.write(params["outputs"], skeleton, [tensor], heads=heads)
+
+    runner: Any = SimpleNamespace(files=SimpleNamespace(out=str(tmp_path)), give=str, exchange=None, ask=ask)
+    assert ieee.outputs_of(runner, lambda runner: None, reference, 1.0) is None

@@ -80,6 +80,12 @@ def test_directions_stay_and_statistics_follow() -> None:
     assert not training.rescale(module, lambda: module(torch.randn(512, 64)))
 
 
+def test_statistics_follow_where_a_call_does_not_bear_gradients() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)).eval()
+    assert training.rescale(module, lambda: module(torch.randn(64, 8)).numpy())
+    assert not torch.equal(module[1].running_var, torch.ones(8))
+
+
 def test_statistics_of_a_call_that_raises_are_left_alone() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)).eval()
     assert training.rescale(module, lambda: module(torch.randn(1, 8)))

@@ -19,7 +19,7 @@ def side(name: str, order: list[str], times: Callable[[int], float]) -> Callable
 def test_sides_take_turns_and_none_is_always_first() -> None:
     order: list[str] = []
     sides = {name: side(name, order, lambda i: 1.0) for name in ("eager", "candidate")}
-    times = interleave(sides, Plan(4), candidate="candidate")
+    times = interleave(sides, Plan(4))
     assert order == ["eager", "candidate", "candidate", "eager"] * 2
     assert times.timing("eager")["n"] == 4
     assert not times.early
@@ -28,7 +28,7 @@ def test_sides_take_turns_and_none_is_always_first() -> None:
 def test_a_clear_loser_is_given_up_after_three_rounds() -> None:
     order: list[str] = []
     sides = {"eager": side("eager", order, lambda i: 1.0), "candidate": side("candidate", order, lambda i: 10.0)}
-    times = interleave(sides, Plan(12), candidate="candidate", give_up=LOSER_ROUNDS["cuda"])
+    times = interleave(sides, Plan(12), give_up=LOSER_ROUNDS["cuda"])
     assert times.early
     assert times.timing("candidate")["n"] == LOSER_ROUNDS["cuda"]
     assert times.ratio("eager", "candidate")["value"] == 0.1
@@ -38,7 +38,7 @@ def test_one_slow_round_is_no_reason_to_give_up() -> None:
     order: list[str] = []
     slow_once = side("candidate", order, lambda i: 1.0 if i == 1 else 50.0)
     sides = {"eager": side("eager", order, lambda i: 1.0), "candidate": slow_once}
-    assert not interleave(sides, Plan(6), candidate="candidate", give_up=3).early
+    assert not interleave(sides, Plan(6), give_up=3).early
 
 
 def test_it_ends_once_the_ratio_is_known_well_enough() -> None:
@@ -47,8 +47,8 @@ def test_it_ends_once_the_ratio_is_known_well_enough() -> None:
         "eager": side("eager", order, lambda i: 1.0 + 0.004 * (i % 2)),
         "candidate": side("candidate", order, lambda i: 0.5),
     }
-    assert interleave(sides, Plan(40, target=0.01), candidate="candidate").timing("candidate")["n"] == FEWEST
-    assert interleave(sides, Plan(40, target=0.01, fewest=15), candidate="candidate").timing("candidate")["n"] == 15
+    assert interleave(sides, Plan(40, target=0.01)).timing("candidate")["n"] == FEWEST
+    assert interleave(sides, Plan(40, target=0.01, fewest=15)).timing("candidate")["n"] == 15
 
 
 def test_a_ratio_that_stays_uncertain_takes_all_rounds() -> None:
@@ -57,7 +57,7 @@ def test_a_ratio_that_stays_uncertain_takes_all_rounds() -> None:
         "eager": side("eager", order, lambda i: 1.0 + 0.2 * (i % 3)),
         "candidate": side("candidate", order, lambda i: 1.0),
     }
-    assert interleave(sides, Plan(20, target=0.01), candidate="candidate").timing("candidate")["n"] == 20
+    assert interleave(sides, Plan(20, target=0.01)).timing("candidate")["n"] == 20
 
 
 def test_after_the_time_is_up_only_the_fewest_rounds_are_made() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from verify_cases import finding, make_reference, verify
 from stark_lsp.contract.errors import Bad
 from stark_lsp.judge.inputs.cases import CaseKind
 from stark_lsp.judge.reference.reference import Reference
+from stark_lsp.judge.transport import tensorfile
 
 RESULT = "torch.relu(x * self.weight + 1.0)"
 HONEST = "return " + RESULT
@@ -174,6 +177,76 @@ def test_a_dict_in_another_order_is_held_against_the_same_keys_in_values_and_in_
     reference = make_reference(tmp_path / "s", 'return {"a": x * 1.0, "b": x}', "torch.randn(7, 13)")
     found = finding(reference, tmp_path / "t", 'return {"b": x.clone(), "a": x}')
     assert "Output number 1 shares its memory with an input" in found[1]
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("body", ["return x.flip(0)", "return (x.float() * 3).to(x.dtype)"])
+def test_eight_bits_are_judged_like_other_types(tmp_path: Path, dtype: str, body: str) -> None:
+    reference = make_reference(tmp_path / "r", body, f"torch.randn(8, 8).to(torch.{dtype})")
+    assert finding(reference, tmp_path / "c", body) == ("OK", "")
+    assert finding(reference, tmp_path / "c", "return x.clone()")[0] == "WRONG_RESULT"
+
+
+def written_over(
+    name: str, skeleton: Any, tensors: list[torch.Tensor], **head: Any
+) -> Callable[[dict[str, Any]], None]:
+    """Return what writes its own tree to one of the files of each call, as only a hostile process does."""
+
+    def called(params: dict[str, Any]) -> None:
+        if params.get(name) and (name != "outputs" or params["cotangents"]):
+            heads = [{**tensorfile.capture(tensor, "cpu").heads[0], **head} for tensor in tensors]
+            tensorfile.write(params[name], skeleton, tensors, heads=heads)
+
+    return called
+
+
+@pytest.mark.parametrize(
+    ("hostile", "status"),
+    [
+        (written_over("held", {"k": "tensor", "v": 0}, [torch.ones(3)]), "WRONG_RESULT"),
+        (written_over("inputs_after", {"k": "tensor", "v": 0}, [torch.ones(3)]), "MUTATED_INPUT"),
+        (
+            written_over(
+                "inputs_after",
+                {"k": "tuple", "v": [{"k": "list", "v": [{"k": "tensor", "v": 0}]}, {"k": "dict", "v": []}]},
+                [torch.ones(7, 13, dtype=torch.uint8)],
+                dtype="uint4",
+            ),
+            "MUTATED_INPUT",
+        ),
+        (written_over("outputs", {"k": "dict", "v": 3}, []), "CHEATED"),
+        (
+            written_over(
+                "outputs",
+                {"k": "dict", "v": [["gradient of input 1", {"k": "tensor", "v": 0}]]},
+                [torch.ones(7, 13, dtype=torch.uint8)],
+                dtype="uint4",
+            ),
+            "CHEATED",
+        ),
+    ],
+    ids=["too few results", "too few inputs", "odd inputs", "no gradients", "odd gradients"],
+)
+def test_whatever_a_process_writes_it_is_judged(
+    tmp_path: Path, hostile: Callable[[dict[str, Any]], None], status: str
+) -> None:
+    body, init = 'return {"a": x * self.w, "b": x + 1.0}', "self.w = nn.Parameter(torch.randn(13))\n"
+    how: dict[str, Any] = {"init": init, "gradients": True, "special_inputs": False}
+    reference = make_reference(tmp_path / "r", body, "torch.randn(7, 13)", **how)
+    turned = 'return {"b": x + 1.0, "a": x * self.w}'
+    assert finding(reference, tmp_path / "c", turned, init=init) == ("OK", "")
+    assert finding(reference, tmp_path / "c", turned, init=init, called=hostile)[0] == status
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 0])
+def test_a_result_is_held_until_it_was_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr("stark_lsp.judge.correctness.verify.HELD_LIMIT", limit)
+    reference = make_reference(tmp_path / "r", "return x * 2", "torch.randn(7, 13)", special_inputs=False)
+    found: list[int] = []
+    verify(reference, tmp_path / "c", "return x + x", called=lambda params: found.append(len(params["holding"])))
+    assert found == [1, 1, 0, 0]
 
 
 def test_an_expanded_output_is_found_out(tmp_path: Path) -> None:

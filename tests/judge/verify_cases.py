@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,9 +58,21 @@ def make_reference(
 
 
 def verify(
-    reference: Reference, folder: Path, body: str, *, init: str = "", arguments: str = "x", before: str = ""
+    reference: Reference,
+    folder: Path,
+    body: str,
+    *,
+    init: str = "",
+    arguments: str = "x",
+    before: str = "",
+    called: Callable[[dict[str, Any]], None] = lambda params: None,
 ) -> Verifier:
     """Verify a candidate whose forward has the given body.
+
+    Parameters
+    ----------
+    called
+        Told the parameters of each call once it is made; may write over the files that it wrote.
 
     Raises
     ------
@@ -87,7 +100,9 @@ def verify(
         if command == "use_weights":
             holder["module"].load_state_dict(tensorfile.load(params["weights"]).tree(), strict=False)
             return {}
-        return calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
+        answer = calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
+        called({**params, "holding": list(calls._held)})
+        return answer
 
     def without_tf32() -> list[torch.Tensor]:
         with ieee.allowing(False):

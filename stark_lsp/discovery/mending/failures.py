@@ -35,12 +35,12 @@ class Failure:
     said: str
     """Class and message in one line, for people."""
     statements: tuple[Mapping[str, Any], ...] = ()
-    """The outermost and the innermost statement of the class itself: `text`, and `names` with what they stood for."""
+    """The outermost and the innermost statement of the class itself: `text`, and `names` that stand for numbers."""
     facts: tuple[Mapping[str, Any], ...] = ()
     """Comparisons, remainders and look-ups around the failing lines, innermost first: `op`, `left`, `right`,
     `values`."""
     module: Mapping[str, Any] = field(default_factory=dict)
-    """The innermost module that was called: its `kind`, `sizes`, `weights`, and the `shapes` it was given."""
+    """The innermost module that was called: its `sizes`, `weights`, and the `shapes` it was given."""
     own: Mapping[str, int] = field(default_factory=dict)
     """Sizes that the class and its configuration hold, by name."""
     unset: tuple[str, ...] = ()

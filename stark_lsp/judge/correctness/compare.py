@@ -38,18 +38,24 @@ WIDEN = 4.0
 """How often the reference's own rounding error (against float64) a candidate may differ by."""
 WIDEN_LIMIT = 50.0
 """The tolerance never grows beyond this multiple,"""
-FIXED = 1e-4
-"""What an evaluator with a fixed tolerance allows of float32, absolute and of each value: KernelBench's `eval.py`."""
 TF32_LIMIT = 5000.0
 """but beyond this one where only TF32 is why the reference is off, and the candidate was right without: see `ieee`."""
+FIXED = 1e-4
+"""What an evaluator with a fixed tolerance allows of float32, absolute and of each value: KernelBench's `eval.py`."""
 NOISE = 0.05
 """A gradient whose own error is larger than this share of it is rounding noise, such as that of a bias in front of a
 normalization; it is then only held to `NOISE_LIMIT` times that error."""
 NOISE_LIMIT = 50.0
 GRADIENT = "gradient of "
 """What names of gradients begin with."""
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, NotImplementedError, RecursionError)
+"""What reading a candidate's file raises where our own code did not write it; not implemented are odd dtypes."""
 STEP_KEYS = ("['output", f"['{GRADIENT}", "['buffer ")
 """How the keys of a training step's tree (`forward.step`) begin."""
+
+
+Tensor = tuple[torch.Tensor, dict[str, Any]]
+"""One of a file, and what its header says of it."""
 
 
 class Mismatch(Exception):
@@ -138,8 +144,7 @@ def compare(
         pairs = [
             (candidate.tensors[leaf["v"]], candidate.heads[leaf["v"]]) for _, leaf in theirs if values.is_tensor(leaf)
         ]
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        # The file is the candidate's; our own code does not write such.
+    except MALFORMED as error:
         raise Mismatch("CHEATED", f"The {what or 'output'} was not written by the judge's own code.") from error
     if [_node(item) for item in ours] != nodes:
         raise Mismatch("WRONG_SHAPE", _structure_message(ours, theirs, what))
@@ -147,16 +152,9 @@ def compare(
     for (path, expected), (_, found) in zip(ours, theirs):
         if values.is_tensor(expected):
             place = expected["v"]
+            ours_there = reference.tensors[place], reference.heads[place]
             own = own_errors[place] if own_errors else 0.0
-            compare_tensors(
-                name_of(what, path),
-                (reference.tensors[place], reference.heads[place]),
-                next(following),
-                figures,
-                own,
-                dense=dense,
-                limit=limit,
-            )
+            _compare_tensors(name_of(what, path), ours_there, next(following), figures, own, dense, limit)
         elif not _same_plain(expected, found):
             raise Mismatch(
                 "WRONG_RESULT",
@@ -203,22 +201,10 @@ def _same_plain(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
-def compare_tensors(
-    name: str,
-    expected: tuple[torch.Tensor, dict[str, Any]],
-    found: tuple[torch.Tensor, dict[str, Any]],
-    figures: Figures,
-    own_error: float = 0.0,
-    *,
-    dense: bool = True,
-    limit: float = WIDEN_LIMIT,
+def _compare_tensors(
+    name: str, expected: Tensor, found: Tensor, figures: Figures, own_error: float, dense: bool, limit: float
 ) -> None:
-    """Check one tensor.
-
-    Raises
-    ------
-    Mismatch
-    """
+    """Check one tensor, see `compare`."""
     (ref, ref_head), (out, out_head) = expected, found
     if out.shape != ref.shape:
         shapes = tuple(out.shape), tuple(ref.shape)

@@ -82,8 +82,7 @@ def _finite(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, int] | None
     """Return scale, worst gap and its place of a floating piece; None if not all of it is finite."""
     if not a.dtype.is_floating_point:
         return None
-    if a.dtype.itemsize <= 4:
-        a, b = a.float(), b.float()
+    a, b = (a.float(), b.float()) if a.dtype.itemsize <= 4 else (a.double(), b.double())
     gap = a - b
     scale, top = _largest(a), _largest(gap)
     if not (math.isfinite(scale) and math.isfinite(top)):
@@ -132,10 +131,17 @@ def number_text(element: torch.Tensor) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def finite(tensor: torch.Tensor) -> torch.Tensor:
+    """Return which elements are neither NaN nor infinite; 8-bit types have no operator for that."""
+    return torch.isfinite(tensor.float() if tensor.dtype.itemsize == 1 else tensor)
+
+
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape are equal, NaN counted as equal to itself."""
-    other = other.to(one.device)
-    return bool(((one == other) | ((one != one) & (other != other))).all())
+    """Whether two tensors are equal, bit by bit, so that NaN equals itself."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    a, b = (tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other.to(one.device)))
+    return torch.equal(a, b)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -55,11 +55,12 @@ class Forward:
         mode: str,
         device: str,
         inputs: str,
-        outputs: str = "",
+        outputs: str,
         inputs_after: str = "",
         cotangents: str = "",
         poison: list[int] | None = None,
         hold: bool = False,
+        keep: bool = False,
         held: str = "",
         margin: bool = False,
         fingerprints: bool = False,
@@ -79,12 +80,12 @@ class Forward:
             Tensor files to read: the arguments, and the gradient of each output, for which a whole step is made as in
             training.
         outputs, inputs_after, held
-            Tensor files to write, unless empty: what it returned, the arguments as they are now, and the outputs of
-            the earlier call that was made with `hold`.
+            Tensor files to write, the latter two unless empty: what it returned, the arguments as they are now, and the
+            outputs that are held.
         poison
             Sizes in bytes of blocks to fill with NaN and free before the call.
-        hold
-            Keep the outputs alive until they are asked for with `held`.
+        hold, keep
+            Hold the outputs, or go on holding those of an earlier call; without either nothing is held any more.
         margin
             Put NaN before and behind each input.
         fingerprints
@@ -129,13 +130,12 @@ class Forward:
         if odd:
             return {"odd": odd, "ranges": None, "fingerprints": [], "differentiable": differentiable}
         ranges = layout.report(found, arguments, module, self._held)
-        if outputs:
-            tensorfile.write(outputs, skeleton, found, exchange)
+        tensorfile.write(outputs, skeleton, found, exchange)
         if inputs_after:
             tensorfile.save(inputs_after, arguments, exchange)
         if held:
             tensorfile.save(held, self._held, exchange)
-        if hold or held:
+        if not keep:
             self._held = found if hold else []
         marks = [fingerprint(tensor) for tensor in modules.tensors_of(arguments)] if fingerprints else []
         return {"odd": [], "ranges": ranges, "fingerprints": marks, "differentiable": differentiable}

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..inputs.cases import Case
     from ..reference.reference import Reference
 
-ROOM = 1 << 20
-"""Bytes an output file may be longer than the reference's."""
 VALUES = {"allow_tf32": (False, True), "fp32_precision": ("ieee", "tf32")}
 """Without and with TF32, by the name of the setting."""
 Load = Callable[[RunnerProcess], Any]
@@ -96,8 +94,9 @@ def outputs_of(runner: RunnerProcess, load: Load, reference: Reference, run_s: f
         load(runner)
         flows = runner.give(case.cotangents_path) if case.cotangents_path else ""
         runner.ask("forward", run_s=run_s, inputs=runner.give(case.inputs_path), outputs=path, cotangents=flows)
-        found = tensorfile.load(path, 4 * case.outputs.nbytes + ROOM, reference.device, runner.exchange)
-        return [found.tensors[number] for number in values.matched(case.outputs.skeleton, found.skeleton)]
-    except (RunnerFailure, tensorfile.Damaged, KeyError, IndexError, TypeError, ValueError):
-        # The file is the candidate's.
+        found = tensorfile.load(path, 4 * case.outputs.nbytes + tensorfile.ROOM, reference.device, runner.exchange)
+        tensors = [found.tensors[number] for number in values.matched(case.outputs.skeleton, found.skeleton)]
+        same = [tensor.dtype for tensor in tensors] == [tensor.dtype for tensor in case.outputs.tensors]
+        return tensors if same else None
+    except (RunnerFailure, tensorfile.Damaged, *compare.MALFORMED):
         return None

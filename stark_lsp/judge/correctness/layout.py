@@ -66,7 +66,7 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
 
 def addresses(tensor: torch.Tensor) -> Range:
     """Return the range of memory that a tensor's strides reach over; (0, 0) if it is empty."""
-    count = tensorfile.span(list(tensor.shape), list(tensor.stride()))
+    count = tensorfile.span(tensor.shape, tensor.stride())
     begin = tensor.data_ptr() if count else 0
     return (begin, begin + count * tensor.element_size())
 

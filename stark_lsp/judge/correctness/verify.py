@@ -18,7 +18,6 @@ from ..transport import claims, tensorfile, values
 from . import compare, layout
 from .classify import Ask, Failed, Finding
 from .difference import equal, relative_errors
-from .ieee import ROOM
 
 HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the runner keeps the first result while it makes another."""
@@ -118,12 +117,14 @@ class Verifier:
         path = os.path.join(self.runner.files.out, "gradients.raw")
         inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
         self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents)
-        room = 4 * (case.outputs.nbytes + expected.nbytes) + ROOM
+        room = 4 * (case.outputs.nbytes + expected.nbytes) + tensorfile.ROOM
         try:
-            found = tensorfile.load(path, room, expected.device, self.runner.exchange)
+            problem = expected.problem(tensorfile.load(path, room, expected.device, self.runner.exchange))
         except tensorfile.Damaged as error:
             raise Failed(Finding("WRONG_SHAPE", f"The gradients could not be read back: {error}.")) from error
-        if problem := expected.problem(found):
+        except compare.MALFORMED as error:
+            raise Failed(Finding("CHEATED", "The gradients were not written by the judge's own code.")) from error
+        if problem:
             raise Failed(Finding("WRONG_RESULT", problem))
 
     def _check_trained(self) -> None:
@@ -210,7 +211,7 @@ class Verifier:
     def _right_if_waited_for(self, case: Case) -> bool:
         """Whether a wrong result is right once the inputs are there before the call."""
         try:
-            outputs, _, _ = self._forward(case, look_back=False, late=False)
+            outputs, _, _ = self._forward(case, again=True)
             self._compare(case, outputs, compare.Figures())
         except (Failed, compare.Mismatch):
             return False
@@ -227,7 +228,7 @@ class Verifier:
 
     def _repeat(self, case: Case, words: str) -> None:
         """Run a case once more; what matched before and does not now is not deterministic."""
-        outputs, sharing, _ = self._forward(case, look_back=False, late=False)
+        outputs, sharing, _ = self._forward(case, again=True)
         try:
             self._compare(case, outputs, self.figures)
         except compare.Mismatch as error:
@@ -235,18 +236,16 @@ class Verifier:
         self._check_sharing(case, outputs, sharing)
 
     def _forward(
-        self, case: Case, *, hold: bool = False, look_back: bool = True, late: bool = True
+        self, case: Case, *, hold: bool = False, again: bool = False
     ) -> tuple[tensorfile.Loaded, list[set[str]], tensorfile.Loaded | None]:
         """Run one case; returns outputs, whose memory they share, and the inputs afterwards.
 
         Parameters
         ----------
         hold
-            Have the runner keep the outputs.
-        look_back
-            See that the outputs that are kept, if there are any, have outlived this call.
-        late
-            Have the inputs arrive on the stream only after the call was made, see `forward.Forward.run`.
+            Have the runner hold the outputs; the next call that is none made again sees that they have outlived it.
+        again
+            Whether it is a call made again: with inputs that are there before, see `late` of `forward.Forward.run`.
         """
         folder = self.runner.files.out
         paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after", "held")}
@@ -254,9 +253,9 @@ class Verifier:
         for path in paths.values():
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        held = self._held if look_back else None
-        if look_back:
-            self._held = None
+        held = None
+        if not again:
+            held, self._held = self._held, None
         try:
             answer = self.ask(
                 "forward",
@@ -267,10 +266,11 @@ class Verifier:
                 cotangents=self.runner.give(case.cotangents_path) if case.cotangents_path else "",
                 poison=[tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors[: case.results]],
                 hold=hold,
+                keep=again,
                 held=paths["held"] if held is not None else "",
                 margin=True,
                 fingerprints=marking,
-                late=late,
+                late=not again,
                 gradients=case.recorded,
             )
         except Failed as failure:
@@ -281,31 +281,32 @@ class Verifier:
         odd = ", ".join(claims.texts(answer.get("odd")))[:200]
         if odd:
             raise _failed("WRONG_SHAPE", f"It returned a {odd}, not a plain torch.Tensor.", case)
-        device = self.reference.device
         # For this the inputs are read; outputs come after them, and not beside them.
         before = self.reference.fingerprints(case) if marking else None
+
+        def read(name: str, most: int) -> tensorfile.Loaded:
+            return tensorfile.load(paths[name], most + tensorfile.ROOM, self.reference.device, self.runner.exchange)
+
         try:
-            shared = self.runner.exchange
-            found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device, shared)
-            after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device, shared)
-            earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM, device, shared) if held else None
+            found = read("outputs", 4 * case.outputs.nbytes)
+            after = None if marking else read("after", 2 * case.inputs_nbytes)
+            earlier = read("held", 4 * held.nbytes) if held is not None else None
             sharing = layout.shared(answer["ranges"], case.results)
         except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
         if marking and answer.get("fingerprints") != before:
             raise _failed("MUTATED_INPUT", "It changed its inputs, which the reference leaves as they are.", case)
-        if held is not None and earlier is not None and not self._same(held, earlier):
+        if held is not None and earlier is not None and not self._outlived(held, earlier):
             raise Failed(Finding("WRONG_RESULT", OVERWRITTEN))
         return found, sharing, after
 
-    def _same(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
+    def _outlived(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
         """Whether a result is still what it was; one that shares the memory of weights may not be."""
         first = self.reference.cases[0]
         order = values.matched(first.outputs.skeleton, held.skeleton)
-        pairs = [(held.tensors[number], earlier.tensors[number]) for number in order[: len(earlier.tensors)]]
         return len(held.tensors) == len(earlier.tensors) and all(
-            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and equal(a, b))
-            for (a, b), owners in zip(pairs, first.sharing)
+            bool(owners) or equal(held.tensors[number], earlier.tensors[number])
+            for number, owners in zip(order, first.sharing)
         )
 
     def _check_inputs(self, case: Case, after: tensorfile.Loaded | None) -> None:
@@ -313,15 +314,12 @@ class Verifier:
         if after is None:
             return
         if case.inputs_after is None:
-            before = tensorfile.load(case.inputs_path, device=after.tensors[0].device.type if after.tensors else "cpu")
+            before = self.reference.before(case.inputs_path)
             if unchanged(before, after):
                 return
-            changed = "its inputs"
-            for number, (a, b) in enumerate(zip(before.tensors, after.tensors)):
-                if a.shape != b.shape or not equal(a, b):
-                    changed = f"its input number {number + 1}, {tensorfile.text_of(a)}"
-                    break
-            message = f"It changed {changed}, which the reference leaves as it is."
+            pairs = enumerate(zip(before.tensors, after.tensors), 1)
+            texts = (f"input number {n}, {tensorfile.text_of(a)}" for n, (a, b) in pairs if not equal(a, b))
+            message = f"It changed its {next(texts, 'inputs')}, which the reference leaves as it is."
             raise _failed("MUTATED_INPUT", message, case)
         try:
             compare.compare(case.inputs_after, after, compare.Figures(), None, "changed input")

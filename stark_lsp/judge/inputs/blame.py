@@ -57,24 +57,18 @@ def unset_of(error: BaseException, frames: list[Any]) -> list[str]:
 
 
 def statement_of(frame: types.FrameType, line: int) -> dict[str, Any]:
-    """Return the text of a statement, and which of the names in it stand for what."""
+    """Return the text of a statement, and which of the names in it stand for a number, and for which."""
     source = linecache.getlines(frame.f_code.co_filename)
     node = _node_at(frame, line)
     text = ast.unparse(node) if node is not None else (source[line - 1].strip() if 0 < line <= len(source) else "")
     return {
-        "function": frame.f_code.co_name,
         "text": text[:1000],
-        "names": {name: _kind(value) for name, value in frame.f_locals.items() if name in text and name != "self"},
+        "names": {
+            name: {"value": value}
+            for name, value in frame.f_locals.items()
+            if name in text and isinstance(value, (bool, int, float)) and math.isfinite(value)
+        },
     }
-
-
-def _kind(value: Any) -> Any:
-    """Return a shape, a number, or the name of a type."""
-    if isinstance(value, torch.Tensor):
-        return {"shape": list(value.shape), "dtype": str(value.dtype)}
-    if value is None or (isinstance(value, (bool, int, float)) and math.isfinite(value)):
-        return {"value": value}
-    return {"type": type(value).__name__}
 
 
 def _node_at(frame: types.FrameType, line: int) -> ast.stmt | None:

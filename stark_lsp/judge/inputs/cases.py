@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import torch
@@ -39,12 +39,19 @@ class Case:
     """The same for messages, such as "with a batch of 3 instead of 16"; empty for the first case."""
     inputs_path: str
     """Tensor file of the arguments."""
+    inputs_nbytes: int
+    forms: list[torch.Tensor]
+    """Shapes, strides and dtypes of the inputs, as tensors without memory."""
     outputs: tensorfile.Loaded
     """What the reference gives; with gradients and buffers in training mode."""
+    results: int
+    """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
     sharing: list[set[str]]
     """For each output whose memory the reference's shares (see `layout.shared`)."""
-    cotangents_path: str = ""
+    cotangents_path: str
     """Tensor file of the gradients that flow into the outputs, in training mode."""
+    recorded: bool
+    """Whether it is called where gradients are recorded."""
     own_errors: list[float] | None = None
     """For each output tensor the reference's relative error against float64, where it was affordable."""
     ieee: list[torch.Tensor] | None = None
@@ -57,14 +64,7 @@ class Case:
     """The inputs after the call, where the reference changes them."""
     fingerprints: list[int] | None = None
     """Of the inputs, once they were needed."""
-    inputs_nbytes: int = 0
-    forms: list[torch.Tensor] = field(default_factory=list)
-    """Shapes, strides and dtypes of the inputs, as tensors without memory."""
-    recorded: bool = False
-    """Whether it is called where gradients are recorded."""
 
     def __post_init__(self) -> None:
-        self.results = len(self.sharing)
-        """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
         self.trained = self.kind is CaseKind.MOVED_WEIGHTS
         """Whether the weights of `Reference.trained_path` belong to it, not those of the constructor."""

@@ -31,33 +31,21 @@ LOOK = 4096
 PATTERN = "another pattern of zeros and ones"
 
 
-def fixed(arguments: Any, others: list[Any]) -> list[int]:
-    """Return which leaves the user's function makes alike for every seed; Python floats always count as such.
-
-    Parameters
-    ----------
-    others
-        Arguments from other seeds; without any nothing but floats is known to be alike.
-    """
-    leaves = modules.leaves_of(arguments)
-    rows = [modules.leaves_of(other) for other in others]
-    if any(len(row) != len(leaves) for row in rows):
+def fixed(arguments: Any, other: Any) -> list[int]:
+    """Return which leaves are the same as in arguments from another seed; Python floats always count as such."""
+    leaves, others = modules.leaves_of(arguments), modules.leaves_of(other)
+    if len(leaves) != len(others):
         return []
-    return [
-        index
-        for index, leaf in enumerate(leaves)
-        if not isinstance(leaf, torch.Tensor) or (bool(rows) and all(_equal(leaf, row[index]) for row in rows))
-    ]
+    pairs = enumerate(zip(leaves, others))
+    return [index for index, (leaf, same) in pairs if not isinstance(leaf, torch.Tensor) or _equal(leaf, same)]
 
 
 def _equal(one: torch.Tensor, other: Leaf) -> bool:
-    if not isinstance(other, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
+    if not isinstance(other, torch.Tensor):
         return False
     flat = one.is_contiguous() and other.is_contiguous()
     # Of gigabytes of random numbers the first few tell.
-    if flat and one.numel() > LOOK and not _equal(one.view(-1)[:LOOK], other.view(-1)[:LOOK]):
-        return False
-    return equal(one, other)
+    return (not flat or equal(one.view(-1)[:LOOK], other.view(-1)[:LOOK])) and equal(one, other)
 
 
 def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], Any]]]:
@@ -93,8 +81,8 @@ def changed(leaf: Leaf, generator: torch.Generator) -> tuple[str, Leaf] | None:
         return (f"times {FACTOR}", leaf * FACTOR) if math.isfinite(leaf) and leaf else None
     if leaf.dtype.is_complex or not leaf.numel():
         return None
-    # No operators for the 8-bit floating types; a bool cannot be multiplied.
-    wide = leaf.float() if leaf.dtype.is_floating_point and leaf.dtype.itemsize < 4 else leaf
+    # Few operators for the 8-bit floating and the wider unsigned types.
+    wide = leaf.long() if not leaf.dtype.is_floating_point else leaf.float() if leaf.dtype.itemsize < 4 else leaf
     found: tuple[str, torch.Tensor] | None
     if leaf.numel() > 1 and zeros_and_ones(wide):
         found = PATTERN, pattern(wide, generator)

@@ -15,11 +15,10 @@ import torch
 
 from ...contract.errors import Bad, Broken
 from ..correctness import compare
-from ..correctness.difference import relative_errors
+from ..correctness.difference import finite, relative_errors
 from ..reference import modules
 from ..reference.exact import Exact, measure
 from ..reference.examine import Examination, Stopwatch
-from ..reference.operators import Operators
 from . import constants, special
 from .cases import Case, CaseKind
 
@@ -63,6 +62,8 @@ class SpecialCases:
 
     def __post_init__(self) -> None:
         self._exact = self.examination.exact
+        self._operators = self._exact.operators if self._exact is not None else None
+        """What a call of the base runs; None if that is unknown."""
         self._base = self.reference.cases[0]
         """What the others are variants of: the first case, or a part of its batch."""
         self._again: list[tuple[CaseKind, str, Callable[[], Any]]] = []
@@ -79,13 +80,12 @@ class SpecialCases:
             Inputs of another seed, to see which ones never change.
         """
         reference = self.reference
-        fixed = constants.fixed(arguments, [other])
+        fixed = constants.fixed(arguments, other)
         size = 0
         if self._heavy():
             arguments, size = self._reduce(arguments)
-        operators = self._operators
-        screen = self._screen(operators.flops if operators is not None else None)
-        names = operators.names if operators is not None else None
+        screen = self._screen()
+        names = self._operators.names if self._operators is not None else None
         watch, spent = Stopwatch(), self._base.inputs_nbytes + self._base.outputs.nbytes
         room = min(MOST, max(len(reference.special), BYTES // max(1, spent)))
         if not room:
@@ -126,10 +126,9 @@ class SpecialCases:
             again.insert(0, (CaseKind.BATCH, base.words, lambda: reference.loaded(base.inputs_path)))
         if not again:
             return
-        flops = self._operators.flops if self._operators is not None else None
         if self._exact is not None and self._exact.usable:
             self._exact = self.examination.wide()
-        screen = self._screen(flops)
+        screen = self._screen()
         for kind, words, make in again:
             if screen is None and kind is not CaseKind.BATCH:
                 continue
@@ -166,14 +165,10 @@ class SpecialCases:
             self._base = case
             self._exact = self.examination.wide()
             _, errors = measure(reference, self._exact, case)
+            self._operators = self._exact.operators
             case.own_errors = errors or case.own_errors
             return reference.loaded(case.inputs_path), size
         return arguments, 0
-
-    @property
-    def _operators(self) -> Operators | None:
-        """What a call runs; None if that is unknown."""
-        return self._exact.operators if self._exact is not None else None
 
     def _note_missing(self, kinds: list[CaseKind]) -> None:
         """Say what was not checked because the reference is large or slow, and its batch cannot be made smaller."""
@@ -182,7 +177,7 @@ class SpecialCases:
             f"The reference is large or slow, also with a smaller batch if it takes one: not checked with {missing}."
         )
 
-    def _screen(self, flops: int | None) -> Exact | None:
+    def _screen(self) -> Exact | None:
         """Return what runs special values first: float64, and on the CPU even for a GPU.
 
         A value out of range (an index computed from a NaN, a probability above 1) raises on a CPU, while on a GPU it
@@ -193,7 +188,7 @@ class SpecialCases:
             return None
         if reference.device == "cpu":
             return self._exact
-        if flops is None or flops > SCREEN_FLOPS:
+        if self._operators is None or self._operators.flops > SCREEN_FLOPS:
             return None
         return Exact(reference.module, "cpu", reference.mode, lambda text: None)
 
@@ -241,13 +236,13 @@ class SpecialCases:
         if own is None:
             return None
         usual = self._base.own_errors or [0.0] * len(own)
-        for index, (error, tensor) in enumerate(zip(own, case.outputs.tensors)):
+        for error, tensor, base, base_error in zip(own, case.outputs.tensors, self._base.outputs.tensors, usual):
             limit = compare.tolerance_for(tensor.dtype)
             if case.kind is CaseKind.VALUES:
                 # Out of the function's range nothing is known of what it is to give.
-                if _finite(self._base.outputs.tensors[index]) and not _finite(tensor):
+                if bool(finite(base).all()) and not bool(finite(tensor).all()):
                     return None
-                limit = min(limit, max(CONDITION * limit, 2.0 * usual[index]))
+                limit = min(limit, max(CONDITION * limit, 2.0 * base_error))
             if error > limit:
                 return None
         return own
@@ -261,8 +256,3 @@ class SpecialCases:
                 f"The reference left the GPU unusable when it was tried with special inputs: {error}.",
                 "Leave special inputs out for it: --set special_inputs=false, or stark.evaluation in an editor.",
             ) from error
-
-
-def _finite(tensor: torch.Tensor) -> bool:
-    """Whether a tensor holds neither NaN nor infinities."""
-    return not tensor.dtype.is_floating_point or bool(torch.isfinite(tensor.float()).all())

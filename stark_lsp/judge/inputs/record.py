@@ -114,15 +114,12 @@ class Recorder:
         cls.__init__ = init
 
     def _note(self, module: Any, args: Any, kwargs: Any) -> None:
-        import torch
-
         self._count += 1
         if len(self._calls) < NOTED:
             call = {
                 "args": [describe(argument) for argument in args],
                 "kwargs": _named(kwargs, type(module).forward),
                 "training": bool(module.training),
-                "grad": torch.is_grad_enabled(),
                 "init": self._made.get(id(module), (None, None))[0],
                 "file": self._classes[type(module)],
             }
@@ -189,7 +186,6 @@ def _tensor(value: Any) -> dict[str, Any]:
         "shape": list(value.shape),
         "dtype": str(value.dtype).replace("torch.", ""),
         "device": value.device.type,
-        "requires_grad": bool(value.requires_grad),
     }
     if value.layout is torch.strided and not value.is_contiguous():
         found["strides"] = list(value.stride())

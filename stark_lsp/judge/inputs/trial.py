@@ -7,6 +7,7 @@ values, the module that refused its input, and how far the call came.
 
 from __future__ import annotations
 
+import inspect
 import traceback
 import types
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ...contract.errors import describe
+from ..correctness.difference import finite
 from ..reference import loading, modules
 from ..reference.original import choose_device
 from ..transport import tensorfile, values
@@ -105,7 +107,7 @@ class Trial:
         tensors = modules.tensors_of(tensorfile.capture(output, "cpu").tree("cpu"))
         if not tensors:
             raise NoOutput("the output holds no tensor")
-        if not any(torch.isfinite(tensor).any() for tensor in tensors if tensor.numel()):
+        if not any(finite(tensor).any() for tensor in tensors if tensor.numel()):
             raise NoOutput("the output has no finite value")
 
     def _failure(self, error: BaseException) -> dict[str, Any]:
@@ -164,8 +166,6 @@ class _Steps(TorchFunctionMode):
 
 def _parameters(cls: Any) -> dict[str, Any]:
     """Return what the parameters are called that the class is constructed or called with, and which have defaults."""
-    import inspect
-
     found: dict[str, Any] = {}
     for name, function in (("init", cls.__init__), ("forward", cls.forward)):
         try:
@@ -208,9 +208,8 @@ def _own_numbers(module: Any) -> dict[str, int]:
 
 
 def _module(frame: types.FrameType) -> dict[str, Any]:
-    """Return what a module is that refused its input: its kind, its sizes, and the shapes it was given."""
+    """Return what a module is that refused its input: its sizes, those of its weights, and the shapes it was given."""
     module = frame.f_locals["self"]
-    names = [cls.__name__ for cls in type(module).__mro__ if cls.__module__.startswith("torch.nn")]
     sizes = {}
     for name, value in vars(module).items():
         listed = isinstance(value, (tuple, list)) and value and all(type(item) is int for item in value)
@@ -220,7 +219,6 @@ def _module(frame: types.FrameType) -> dict[str, Any]:
     made = "_parameters" in vars(module)  # not before its own constructor called nn.Module's
     weights = [list(weight.shape) for weight in list(module.parameters(recurse=False))[:4]] if made else []
     return {
-        "kind": names[0] if names else type(module).__name__,
         "sizes": dict(list(sizes.items())[:SHOWN]),
         "shapes": shapes[:8],
         "weights": weights,

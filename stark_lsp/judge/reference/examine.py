@@ -12,12 +12,11 @@ import torch
 
 from ...contract.errors import Bad, Degenerate
 from ..correctness import compare, ieee, layout
-from ..correctness.difference import difference, relative_errors
+from ..correctness.difference import difference, equal, finite, relative_errors
 from ..inputs import special
 from ..inputs.cases import Case, CaseKind
 from ..transport import tensorfile
 from .exact import Exact, measure
-from .loading import lookup
 from .operators import observe
 from .training import off_scale
 
@@ -166,8 +165,8 @@ class Examination:
 
     def _refuse_not_finite(self) -> None:
         """Refuse outputs without any finite number: whatever is NaN everywhere would pass."""
-        floating = [tensor for tensor in self.first.outputs.tensors if tensor.numel()]
-        if not floating or any(bool(torch.isfinite(tensor).any()) for tensor in floating):
+        tensors = [tensor for tensor in self.first.outputs.tensors if tensor.numel()]
+        if not tensors or any(bool(finite(tensor).any()) for tensor in tensors):
             return
         reference = self.reference
         raise reference.refusal(
@@ -219,7 +218,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
         little = not apart and off_scale(reference.module)
         if not little and any(not _alike(reference, first, other) for other in others):
             return
-        before = tensorfile.load(first.inputs_path)
+        before = reference.before(first.inputs_path)
         moving = any(not unchanged(before, reference.before(other.inputs_path)) for other in others)
         if little and moving:
             raise _constant(reference)
@@ -227,7 +226,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
         for path in (probe, os.path.splitext(probe)[0] + "-cotangents.raw"):
             if os.path.exists(path):
                 os.unlink(path)
-    tree = before.tree("cpu", lambda name: lookup(reference.document, name))
+    tree = reference.loaded(first.inputs_path)
     try:
         arguments = special.varied(tree, torch.Generator().manual_seed(special.VARIED_SEED))
         case = reference.case(CaseKind.SEEDED, "with inputs scaled and in another order", arguments, "varied.raw")
@@ -283,16 +282,5 @@ def first_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torc
 
 def unchanged(before: tensorfile.Loaded, after: tensorfile.Loaded) -> bool:
     """Whether two files hold the same tensors, bit by bit."""
-    if len(before.tensors) != len(after.tensors) or before.skeleton != after.skeleton:
-        return False
-    for a, b in zip(before.tensors, after.tensors):
-        if a.shape != b.shape or a.dtype != b.dtype:
-            return False
-        if a.numel() and not torch.equal(_bits(a), _bits(b.to(a.device))):
-            return False
-    return True
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of a tensor, so that NaN equals itself."""
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+    alike = len(before.tensors) == len(after.tensors) and before.skeleton == after.skeleton
+    return alike and all(map(equal, before.tensors, after.tensors))

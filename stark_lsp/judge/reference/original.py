@@ -106,8 +106,7 @@ class Original:
 
     def loaded(self, path: str) -> making.Arguments:
         """Return the inputs of a file on the CPU."""
-        tree = self._tree(tensorfile.load(path), "cpu")
-        return tree[0], tree[1]
+        return self._tree(tensorfile.load(path), "cpu")
 
     def _made(self, seed: int) -> making.Arguments:
         """Return inputs as the user makes them."""
@@ -124,8 +123,7 @@ class Original:
         loaded = self.before(inputs_path)
         if self._latest is not None and loaded is self._latest[1]:
             loaded = loaded.copied()
-        tree = self._tree(loaded, self.device)
-        return tree[0], tree[1]
+        return self._tree(loaded, self.device)
 
     def before(self, inputs_path: str) -> tensorfile.Loaded:
         """Return inputs on the device, to look at them only."""
@@ -137,8 +135,9 @@ class Original:
         """Return the gradients that flow into the outputs of a case."""
         return list(tensorfile.load(path, device=self.device).tree(self.device))
 
-    def _tree(self, loaded: tensorfile.Loaded, device: str) -> Any:
-        return loaded.tree(device, lambda name: loading.lookup(self.document, name))
+    def _tree(self, loaded: tensorfile.Loaded, device: str) -> making.Arguments:
+        args, kwargs = loaded.tree(device, lambda name: loading.lookup(self.document, name))
+        return args, kwargs
 
     def call(
         self, inputs_path: str, cotangents: str, *, with_inputs: bool = False, keep: bool = True, hold: bool = False

@@ -142,11 +142,7 @@ class Reference(Original):
     def _rescaled(self) -> bool:
         """Give it weights that let the inputs through, and begin anew; returns whether there are any."""
         args, kwargs = self.arguments(self.cases[0].inputs_path)
-
-        def call() -> None:
-            self.module(*args, **kwargs)
-
-        if not training.rescale(self.module, call):
+        if not training.rescale(self.module, lambda: self.module(*args, **kwargs)):
             return False
         self._save_weights(self.module)
         self.cases, self._held, self.notes, self._kept = [], [], [RESCALED], 0
@@ -225,10 +221,9 @@ class Reference(Original):
         recorded = self.gradients and next(self._numbers) % 2 == 0
         if self.cases and self.gradients and not recorded and kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS):
             words += ", under torch.no_grad()"
-        case = Case(kind, words, path, outputs, layout.shared(ranges), cotangents, inputs_nbytes=nbytes, forms=forms)
-        case.recorded = recorded
-        case.results = sum(name.startswith("output") for name in self.output_names(outputs))
-        case.inputs_after = after if self.changes_inputs else None
+        results = sum(name.startswith("output") for name in self.output_names(outputs))
+        case = Case(kind, words, path, nbytes, forms, outputs, results, layout.shared(ranges), cotangents, recorded)
+        case.inputs_after = after
         return case
 
     def write_cotangents(self, inputs_path: str) -> str:

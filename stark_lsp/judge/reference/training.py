@@ -70,8 +70,8 @@ def rescale(module: Any, call: Callable[[], Any]) -> bool:
     with torch.no_grad():
         for layer in _layers(module):
             layer.weight.mul_(_factor(layer))
-    if changed:
-        _measure_statistics(module, call)
+        if changed:
+            _measure_statistics(module, call)
     return changed
 
 

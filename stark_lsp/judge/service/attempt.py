@@ -93,7 +93,7 @@ class Attempt:
         self._forwarded = False
         self._asked = Asked(self.told, self.judge.builds, float(self._settings["build_timeout_s"]))
         self._compiled: list[str] = []
-        """What of `bench.COMPILED` a finalist is timed beside."""
+        """What of `problem_runners.COMPILED` a finalist is timed beside."""
         self._path = self.document
         self._stock = bool(self.document) or (self.final and self.tools)
         """Whether extensions are built as the user's machine will build them."""
@@ -302,8 +302,7 @@ class Attempt:
         timed = timing.Timing(self._bench, runner, self._settings, self.final, beside, self._path, self._weights)
         with self._bench.turn(lambda text: self.progress(text, WAITING_S)), self._bench.trimmed():
             self.progress(STAGES["time"], self._limit("time"))
-            reference = self._reference
-            return timed.run(both_modes=reference.differentiable, backward=reference.backward is not None)
+            return timed.run()
 
     def _examine(self, runner: RunnerProcess) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """Look at what it launches; of a finalist also at memory errors and hardware counters.

@@ -13,7 +13,6 @@ from ...contract.errors import Bad, Broken
 from .. import sandbox
 from ..building.cache import InductorCache, TritonCache
 from ..building.service import BuildService
-from ..correctness.ieee import ROOM
 from ..correctness.verify import AFTER_LIMIT
 from ..device import capabilities, fingerprint, observe, toolkit, turns
 from ..processes import confinement
@@ -183,7 +182,7 @@ class Judge:
         if nbytes:
             return handover.Gpu(handover.Resident(paths), nbytes, 0)
         piece = handover.piece_bytes(answered, children=children, total=total)
-        return handover.Gpu(handover.Resident([]), piece, 2 * max(answered) + ROOM)
+        return handover.Gpu(handover.Resident([]), piece, 2 * max(answered) + tensorfile.ROOM)
 
     def _take_builder(self) -> RunnerProcess:
         builder = self.pool.take(BUILDER)
@@ -248,7 +247,7 @@ class Judge:
         return self._baselines
 
     def compiled(self, progress: Progress) -> list[str]:
-        """Have torch.compile make what is wanted; returns which of `bench.COMPILED` are timed beside finalists."""
+        """Have torch.compile make what is wanted; returns which of `COMPILED` are timed beside finalists."""
         with self._compiling:
             return self._make(list(COMPILED), progress)[: self.reference.plan.beside]
 
@@ -269,7 +268,7 @@ class Judge:
         return bool(self.settings.get(WANTED[name]))
 
     def _compile(self, name: str, progress: Progress) -> str:
-        """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
+        """Have torch.compile make one of `COMPILED`; returns why there is none, nothing if there is."""
         words = "torch.compile" if COMPILED[name] == "default" else f"torch.compile ({COMPILED[name]})"
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
         try:

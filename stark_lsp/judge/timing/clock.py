@@ -12,7 +12,6 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -107,28 +106,15 @@ class _CudaFlush:
         self._zero()
 
 
-@dataclass(eq=False)
 class Clock:
-    """Times calls on one device."""
+    """Times calls on one device, `cpu` or `cuda`; it holds the memory that caches are emptied with."""
 
-    device: str
-    """`cpu` or `cuda`."""
-
-    def __post_init__(self) -> None:
-        self._flush: Callable[[], None] | None = None
-
-    def let_go(self) -> None:
-        """Give the memory back that caches are emptied with; taken again when it is needed."""
-        self._flush = None
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._flush: Callable[[], None] = _CudaFlush() if device == "cuda" else _CpuFlush()
 
     def measure(
-        self,
-        call: Call,
-        numbers: list[int],
-        before: Before,
-        after: After | None = None,
-        *,
-        flush: bool = True,
+        self, call: Call, numbers: list[int], before: Before, after: After, *, flush: bool = True
     ) -> list[float]:
         """Return the milliseconds of each call.
 
@@ -138,29 +124,22 @@ class Clock:
             The calls' numbers, which `before` is given.
         before, after
             Run before and after each call and are not timed.
+        flush
+            Empty the caches before each call.
         """
         collects = gc.isenabled()
         # A collection in the midst of a call would be charged to it.
         gc.disable()
         try:
-            empty = self.emptying() if flush else lambda: None
-            after = after or (lambda result: None)
-            if self.device != "cuda":
-                return self._cpu(call, numbers, before, after, empty)
-            return self._cuda(call, numbers, before, after, empty)
+            timed = self._cuda if self._device == "cuda" else self._cpu
+            return timed(call, numbers, before, after, self._flush if flush else lambda: None)
         finally:
             if collects:
                 gc.enable()
 
-    def emptying(self) -> Callable[[], None]:
-        """Return what empties the caches; it takes the memory for that when it is first needed."""
-        if self._flush is None:
-            self._flush = _CudaFlush() if self.device == "cuda" else _CpuFlush()
-        return self._flush
-
-    def cost_ms(self, call: Call, number: int, before: Before, after: After | None = None) -> float:
+    def cost_ms(self, call: Call, number: int, before: Before, after: After) -> float:
         """Return the wall-clock milliseconds of one call with all that goes with it."""
-        if self.device == "cuda":
+        if self._device == "cuda":
             _synchronize()
         begin = _now_ns()
         self.measure(call, [number], before, after)

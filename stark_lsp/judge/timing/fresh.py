@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..correctness.difference import equal
+from ..reference import modules
 from ..transport import tensorfile, values
-from .kinds import kind_of, names_of, span_of
+from .kinds import kind_of, names_of
 
 RING = 3
 """Buffers that calls take turns with; a call finds those of the calls before it untouched."""
@@ -28,6 +30,8 @@ PERIOD = 1 << 22
 SLACK = 1 << 18
 """Places among them at which those of a call begin."""
 WEIGHTS_SEED = 29
+WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+"""A type that has all operators, by its bytes."""
 
 _mul = torch.mul
 _lerp = torch.lerp
@@ -50,32 +54,33 @@ class _Input:
     def __init__(self, tensors: list[torch.Tensor], ring: int, margin: int, weights: Weights, loose: bool) -> None:
         first = tensors[0]
         kind = kind_of(tensors)
-        self._kind = kind if loose else kind._replace(free=False, shuffled=False, renamed=False)
+        self._kind = kind if loose else kind._replace(picked=-1, free=False, shuffled=False, renamed=False)
         self._shape, self._stride = first.shape, first.stride()
         self._grad = first.requires_grad
         self._dtype = first.dtype
-        self._spans = [tensor.detach().as_strided((span_of(tensor),), (1,)) for tensor in tensors]
+        length = tensorfile.span(self._shape, self._stride)
+        self._spans = [tensor.detach().as_strided((length,), (1,)) for tensor in tensors]
         self._different = [self._spans[0]]
         """Of the sets that are not the same."""
         self._ranks = []
         for span in self._spans:
-            same = [number for number, other in enumerate(self._different) if torch.equal(span, other)]
+            same = [number for number, other in enumerate(self._different) if equal(span, other)]
             self._ranks.append(same[0] if same else len(self._different))
             self._different += [] if same else [span]
         self._names = names_of(tensors) if self._kind.renamed else None
-        self._nbytes = self._spans[0].numel() * first.element_size()
+        self._nbytes = length * first.element_size()
         self._margin = margin
         self._weights = weights
         self._buffers = [tensorfile.surrounded(self._nbytes, first.device, margin) for _ in range(ring)]
 
-    def mix(self, place: int, draw: Draw, pick: Pick | None) -> torch.Tensor:
+    def mix(self, place: int, draw: Draw, pick: Pick) -> torch.Tensor:
         """Return a mixture in the buffer `place`."""
         flat = self._buffers[place][self._margin : self._margin + self._nbytes]
         out = flat.view(self._dtype)
         view = out.as_strided(self._shape, self._stride)
         if not self._kind.mixed:
             out.copy_(self._spans[draw.sets[0]])
-            if pick is not None and self._kind.picked >= 0:
+            if self._kind.picked >= 0:
                 self._pick(view, draw.sets[0], pick)
         elif len(self._spans) > 1:
             count = len(self._different)
@@ -95,9 +100,9 @@ class _Input:
             self._blend(out, self._spans[0], out, draw)
         else:
             _mul(self._spans[0], 0.8 + 0.2 * draw.roll, out=out)
-        if pick is not None and self._kind.shuffled:
+        if self._kind.shuffled:
             view.copy_(view.index_select(-1, pick.order(self._shape[-1])))
-        if pick is not None and self._names is not None:
+        if self._names is not None:
             found, loose = self._names
             names = found.clone()
             names[loose] = found[loose[pick.order(loose.numel())]]
@@ -122,7 +127,10 @@ class _Input:
     def _pick(self, out: torch.Tensor, one: int, pick: Pick) -> None:
         """Take samples from other sets, or have those of set `one` change places."""
         dim = self._kind.picked
-        views = [span.as_strided(self._shape, self._stride) for span in self._spans]
+        # Some types have no operators but for those that copy.
+        whole = WHOLE[self._dtype.itemsize]
+        out = out.view(whole)
+        views = [span.view(whole).as_strided(self._shape, self._stride) for span in self._spans]
         if self._kind.permuted:
             out.copy_(views[one].index_select(dim, pick.order(self._shape[dim])))
             return
@@ -221,12 +229,11 @@ class Mixer:
         self._skeletons = [skeletons[number] for number in alike]
         columns = [list(column) for column in zip(*(held[number] for number in alike))]
         self._lookup = lookup
-        self.nbytes = sum(column[0].numel() * column[0].element_size() for column in columns)
+        self.nbytes = modules.nbytes_of([column[0] for column in columns])
         """Bytes of the inputs of one call."""
         self._ring = buffers(self.nbytes)
-        self._picking = picking and bool(columns)
         self._device = columns[0][0].device if columns else torch.device("cpu")
-        longest = max((span_of(column[0]) for column in columns), default=0)
+        longest = max((tensorfile.span(column[0].shape, column[0].stride()) for column in columns), default=0)
         weights = Weights(min(longest, PERIOD), self._device)
         margin = tensorfile.margin_of(self.nbytes)
         self._inputs = [_Input(column, self._ring, margin, weights, picking) for column in columns]
@@ -238,7 +245,7 @@ class Mixer:
         one = rng.randrange(count)
         other = (one + rng.randrange(1, count)) % count if count > 1 else one
         draw = Draw((one, other, rng.randrange(count)), rng.uniform(0.2, 0.8), rng.random(), rng.randrange(SLACK))
-        pick = Pick(rng.getrandbits(63), count, self._device) if self._picking else None
+        pick = Pick(rng.getrandbits(63), count, self._device)
         with torch.no_grad():
             tensors = [item.mix(index % self._ring, draw, pick) for item in self._inputs]
         return values.decode(self._skeletons[one], tensors, self._lookup)

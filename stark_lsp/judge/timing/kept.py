@@ -195,16 +195,11 @@ class Kept:
         """Calls of a round whose outputs fit."""
         self._rows = torch.zeros((0, self._layout.length), dtype=torch.uint8, device=device)
         self._found: list[Output] = []
-        self.reserved = 0
-        """Calls of the round that has begun."""
 
     @property
     def nbytes(self) -> int:
         """Bytes that the output of one call takes."""
         return self._layout.length
-
-    def __len__(self) -> int:
-        return len(self._found)
 
     @property
     def copying(self) -> bool:
@@ -218,7 +213,6 @@ class Kept:
     def begin(self, calls: int) -> None:
         """Begin a round of so many calls, all of which are kept: how many, the judge says, who knows the memory."""
         self._found = []
-        self.reserved = calls
         if self.copying and calls > len(self._rows):
             # The old rows go before the new ones come.
             self._rows = self._rows[:0].clone()
@@ -237,7 +231,7 @@ class Kept:
             self._found.append((skeleton, tensors))
             return
         layout = layout_of(tensors)
-        if layout == self._layout and len(self._found) < len(self._rows):
+        if layout == self._layout:
             row = self._rows[len(self._found)]
         else:
             # A shape that depends on the inputs, or one that changes while it is timed.

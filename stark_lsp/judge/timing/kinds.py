@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 import torch
 
+from ..correctness.difference import equal
 from ..transport import tensorfile
 
+MIXED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+"""Types whose values may be mixed."""
 SAMPLE = 4096
 """Elements that are looked at to see what kind of numbers a tensor holds."""
 FEW = 16
@@ -27,9 +30,9 @@ OFTEN = 0.05
 class Mixable(NamedTuple):
     """How one tensor is mixed."""
 
-    mixed: bool
+    mixed: bool = False
     """Whether values may be mixed; otherwise each is taken from one of the sets as it is."""
-    rolled: bool
+    rolled: bool = False
     """With one set: whether it may be mixed with itself, moved along the first dimension."""
     picked: int = -1
     """Where values are not mixed: the dimension along which samples of all sets are picked; -1 for none."""
@@ -55,11 +58,32 @@ def kind_of(tensors: list[torch.Tensor]) -> Mixable:
     categories, flags or infinities that are not sorted (as prefixes and triangles are), columns change places. Integers
     that are neither sorted nor categories stand for others of them, but for those below 1 and those that come often.
     """
-    kind = _arithmetic(tensors)
-    if kind.mixed:
-        whole, sums = _structure(tensors)
-        return kind._replace(free=not (whole or sums), shuffled=sums and not whole and tensors[0].dim() > 1)
-    return _picking(tensors)
+    if not _quantities(tensors):
+        return _picking(tensors)
+    first = tensors[0]
+    shape, stride = first.shape, first.stride()
+    batched = first.dim() >= 2 and 1 < shape[0] != shape[1]
+    rolled = batched and first.numel() == tensorfile.span(shape, stride) and stride[0] == max(stride)
+    whole, sums = _structure(tensors)
+    return Mixable(True, rolled, free=not (whole or sums), shuffled=sums and not whole and first.dim() > 1)
+
+
+def _quantities(tensors: list[torch.Tensor]) -> bool:
+    """Whether values are quantities, which may be mixed."""
+    first = tensors[0]
+    if first.dtype not in MIXED or not first.numel():
+        return False
+    return all(
+        bool(torch.isfinite(tensor).all()) and (first.dtype.is_complex or not _categories(tensor)) for tensor in tensors
+    )
+
+
+def _categories(tensor: torch.Tensor) -> bool:
+    """Whether numbers are whole, or few different ones."""
+    flat = tensor.reshape(-1)
+    sample = flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].double().cpu()
+    few = sample.numel() > 2 * FEW and torch.unique(sample).numel() <= FEW
+    return few or bool((sample == sample.round()).all())
 
 
 def _structure(tensors: list[torch.Tensor]) -> tuple[bool, bool]:
@@ -109,10 +133,10 @@ def _picking(tensors: list[torch.Tensor]) -> Mixable:
     all sets (a causal mask), means something as a whole and stays as it is.
     """
     first = tensors[0]
-    none = Mixable(False, False)
-    if first.dim() == 0 or first.numel() != span_of(first):
+    none = Mixable()
+    if first.dim() == 0 or first.numel() != tensorfile.span(first.shape, first.stride()):
         return none
-    same = len(tensors) > 1 and all(torch.equal(first, tensor) for tensor in tensors[1:])
+    same = len(tensors) > 1 and all(equal(first, tensor) for tensor in tensors[1:])
     dim = 0 if first.shape[0] >= ROWS else max(range(first.dim()), key=lambda number: first.shape[number])
     if same or first.shape[dim] < 2 or (len(tensors) == 1 and first.dtype == torch.bool):
         return none
@@ -127,7 +151,7 @@ def _picking(tensors: list[torch.Tensor]) -> Mixable:
     renamed = (
         loose and not first.dtype.is_floating_point and first.dtype != torch.bool and names_of(tensors) is not None
     )
-    return Mixable(False, False, dim, unique, shuffled=loose and not renamed, renamed=renamed)
+    return Mixable(picked=dim, permuted=unique, shuffled=loose and not renamed, renamed=renamed)
 
 
 def _sorted(tensor: torch.Tensor, dim: int = 0) -> bool:
@@ -165,30 +189,3 @@ def names_of(tensors: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor] |
     found, counts = torch.unique(torch.cat([tensor.reshape(-1).long() for tensor in tensors]), return_counts=True)
     loose = ((found > 0) & (counts <= OFTEN * counts.sum())).nonzero()[:, 0]
     return (found, loose) if loose.numel() > 2 * FEW else None
-
-
-def _arithmetic(tensors: list[torch.Tensor]) -> Mixable:
-    """Say whether values may be mixed."""
-    first = tensors[0]
-    plain = first.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-    if not (plain or first.dtype.is_complex) or first.numel() == 0:
-        return Mixable(False, False)
-    for tensor in tensors:
-        if not bool(torch.isfinite(tensor).all()):
-            return Mixable(False, False)
-        if plain:
-            flat = tensor.reshape(-1)
-            sample = flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].double().cpu()
-            if bool((sample == sample.round()).all()) or (
-                sample.numel() > 2 * FEW and torch.unique(sample).numel() <= FEW
-            ):
-                return Mixable(False, False)
-    shape, stride = first.shape, first.stride()
-    batched = first.dim() >= 2 and shape[0] > 1 and shape[0] != shape[1]
-    dense = first.numel() == span_of(first) and stride[0] == max(stride) if first.dim() else False
-    return Mixable(True, batched and dense)
-
-
-def span_of(tensor: torch.Tensor) -> int:
-    """Return how many elements of memory a tensor reaches over."""
-    return tensorfile.span(list(tensor.shape), list(tensor.stride()))

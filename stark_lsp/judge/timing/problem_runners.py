@@ -22,7 +22,7 @@ from ..processes.runners import RunnerProcess
 from ..reference.reference import Reference
 from . import intervals
 from .recheck import MOST, Recheck
-from .rounds import FEWEST, Side
+from .rounds import FEWEST, Plan, Side
 from .timer import Timer
 
 TWIN = "twin"
@@ -33,8 +33,6 @@ BETWEEN = {"cpu": 0.06, "cuda": 0.003}
 """What two sessions that time the same code are assumed to differ by at first, see `intervals.between_sessions`."""
 SESSIONS = 16
 """So many sessions, the latest, say what they really differ by."""
-LIKE_THE_FIRST = ("seeded", "moved-weights")
-"""Kinds of cases whose inputs are such as the user's own."""
 
 
 class ReferenceLost(Exception):
@@ -153,8 +151,7 @@ class Bench:
             timer = self._sides[name]
             if timer is None or not timer.runner.alive:
                 self.drop(name)
-                timer = self._start_reference(name)
-                self._sides[name] = timer
+                timer = self._sides[name] = self._start_reference(name)
             return timer
 
     def start_eager(self, *, at_once: bool) -> None:
@@ -192,27 +189,20 @@ class Bench:
         """Whether eager has a second process: with too few rounds for an interval there is nothing for it to widen."""
         return self.reference.plan.twin and rounds >= FEWEST
 
-    def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
-        """Return what times one round of `eager` or of one of `COMPILED`.
-
-        Parameters
-        ----------
-        seeds
-            For each round what its inputs are made from.
-        calls
-            For each round how many calls it makes; as many as make a round by default.
+    def side(self, name: str, plan: Plan) -> Side:
+        """Return what times one round of a plan of `eager` or of one of `COMPILED`.
 
         Raises
         ------
         RunnerFailure
             See `held`.
         """
-        timers = self.eager(len(seeds)) if name == "eager" else [self.held(name)]
+        timers = self.eager(plan.rounds) if name == "eager" else [self.held(name)]
 
         def once(index: int) -> list[float]:
             timer = timers[-1] if of_twin(index) else timers[0]
             with self.reliably(timer):
-                made = timer.round(seeds[index], calls[index] if calls else 0)
+                made = timer.round(*plan.round(index))
                 if self.reference.plan.large:
                     timer.trim()
                 return made.sample.ms
@@ -347,8 +337,7 @@ class Bench:
 
 def timing_inputs(reference: Reference) -> list[str]:
     """Return the files that the inputs of timed calls are mixed from."""
-    cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
-    paths = [case.inputs_path for case in cases[: reference.plan.sets]]
+    paths = [case.inputs_path for case in reference.cases[: reference.plan.sets]]
     if len(paths) > 1:
         # What is the same for every seed takes other values as well, where the reference bears them.
         paths += [case.inputs_path for case in reference.special if case.words.startswith(constants.ONLY)]

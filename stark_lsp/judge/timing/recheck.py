@@ -27,7 +27,7 @@ from ..correctness import compare
 from ..correctness.classify import Failed, Finding
 from ..transport import tensorfile
 from . import kept
-from .timer import HEADER_ROOM, Round, Timer
+from .timer import Round, Timer
 
 MOST = 8
 """Calls that are compared at least, each of another round, besides one of the last round."""
@@ -40,7 +40,7 @@ BYTES = 64 << 20
 
 
 Reliably = Callable[[Timer], contextlib.AbstractContextManager[None]]
-"""Around what is asked of a runner of the reference, see `bench.Bench.reliably`."""
+"""Around what is asked of a runner of the reference, see `problem_runners.Bench.reliably`."""
 
 
 @dataclass(eq=False)
@@ -68,7 +68,7 @@ class Recheck:
     """Around what is asked of `eager`."""
 
     def __post_init__(self) -> None:
-        self._limit = 4 * self.expected_bytes + HEADER_ROOM
+        self._limit = 4 * self.expected_bytes + tensorfile.ROOM
         self.most = min(self.most, max(FEWEST, BYTES // max(1, self.expected_bytes)))
         self._rounds = 0
         self._unseen: tuple[str, Round] | None = None

@@ -25,8 +25,6 @@ OFFICIAL_ROUNDS = 10
 """Rounds that a fixed number of calls is divided into; more, if a round cannot have so many calls."""
 FINAL_SHARE = 2
 """Of the final rounds, one half is made in any case."""
-AGAINST = "eager"
-"""What a candidate's times are held against while rounds go on."""
 Side = Callable[[int], list[float]]
 """Times the round of that number and returns the milliseconds of each call."""
 
@@ -91,7 +89,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.seeds = [secrets.token_hex(8) for _ in range(self.rounds)]
-        """For each round what its inputs are made from."""
+
+    def round(self, index: int) -> tuple[str, int]:
+        """Return what the inputs of a round are made from, and how many calls it makes; 0 as many as make a round."""
+        return self.seeds[index], self.calls[index] if self.calls else 0
 
     @classmethod
     def of(cls, settings: dict[str, Any], *, final: bool, most: int) -> Plan:
@@ -106,24 +107,19 @@ class Plan:
         return cls(count, seconds, target, count // FINAL_SHARE if final else FEWEST)
 
 
-def interleave(
-    sides: dict[str, Side], plan: Plan, between: float = 0.0, *, candidate: str | None = None, give_up: int = 0
-) -> RoundTimes:
+def interleave(sides: dict[str, Side], plan: Plan, *, give_up: int = 0) -> RoundTimes:
     """Time all sides as planned.
 
     Parameters
     ----------
     sides
-        By name; every other round goes through them backwards, so that none is always first.
-    between
-        See `RoundTimes`.
-    candidate
-        Whose ratio to `AGAINST` counts.
+        By name; every other round goes through them backwards, so that none is always first. If `candidate` is among
+        them, its ratio to `eager` decides how many rounds are enough.
     give_up
-        After so many rounds, if the candidate turns out to be `LOSER` times slower than `AGAINST`, the rest is
-        skipped; 0 makes it in any case.
+        After so many rounds, if the candidate turns out to be `LOSER` times slower than eager, the rest is skipped; 0
+        makes it in any case.
     """
-    times = RoundTimes({name: [] for name in sides}, False, plan.calls is not None, between)
+    times = RoundTimes({name: [] for name in sides}, False, plan.calls is not None)
     names = list(sides)
     begin = time.monotonic()
     for index in range(plan.rounds):
@@ -131,9 +127,9 @@ def interleave(
             break
         for name in names if index % 2 == 0 else reversed(names):
             times.calls[name].append(sides[name](index))
-        if candidate is None or plan.calls is not None:
+        if "candidate" not in sides or plan.calls is not None:
             continue
-        made, ours, theirs = index + 1, times.rounds_ms(candidate), times.rounds_ms(AGAINST)
+        made, ours, theirs = index + 1, times.rounds_ms("candidate"), times.rounds_ms("eager")
         # The best round of the one against the worst of the other: a busy machine alone does not end it.
         if made == give_up < plan.rounds and min(ours) > LOSER * max(theirs):
             times.early = True

@@ -16,8 +16,6 @@ from . import clock, fresh, kept, placement
 
 WARMUP_S = 1.0
 """After this time no further warm-up call is begun, once two are made."""
-TRIED = 3
-"""Calls whose outputs are kept before it is known how many make a round."""
 FEW = 3
 """Calls of a round at least, unless each takes longer than two rounds are meant to."""
 LITTLE = 16 << 20
@@ -38,9 +36,7 @@ class Timed:
         self._kept: kept.Kept | None = None
         self._call: Callable[[Any], Any] = lambda arguments: None
         self._gradients: Callable[[], bool] = bool
-        self._lookup: Callable[[str], Any] | None = None
         self._device = "cpu"
-        self._numbers: list[int] = []
         self._little = False
         self.exchange: Exchange | None = None
         """Memory that outputs are handed over by."""
@@ -72,15 +68,14 @@ class Timed:
         picking
             See `fresh.Mixer`.
         """
-        self._call, self._device, self._lookup, self._gradients = call, device, lookup, gradients
-        self._kept = None
+        self.let_go()
+        self._call, self._device, self._gradients = call, device, gradients
         self._mixer = fresh.Mixer(sets, lookup, picking=picking)
-        self._clock = self._clock or clock.Clock(device)
         if device == "cuda":
             # To see what kind of numbers gigabytes are takes as much again.
             torch.cuda.empty_cache()
-            # What stays comes before calls leave free blocks that it would be a part of.
-            self._clock.emptying()
+        # What stays comes before calls leave free blocks that it would be a part of.
+        self._clock = clock.Clock(device)
         begin = _now()
         result = None
         for index in range(max(1, warmup)):
@@ -91,7 +86,7 @@ class Timed:
             if index and _now() - begin > WARMUP_S:
                 break
         self._kept = kept.Kept(result, device)
-        self._kept.begin(min(TRIED, self._kept.calls))
+        self._kept.begin(1)
         self._little = device == "cpu" and self._mixer.nbytes + self._kept.nbytes <= LITTLE
         self._kept.take(result)
         result = None
@@ -113,9 +108,7 @@ class Timed:
     def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""
         self._call = lambda arguments: None
-        self._mixer = self._kept = None
-        if self._clock is not None:
-            self._clock.let_go()
+        self._clock = self._mixer = self._kept = None
         return {}
 
     def _inputs(self, seed: str, number: int) -> Any:
@@ -139,9 +132,9 @@ class Timed:
             return modules.detached(self._call(self._inputs(seed, number)))
 
     def _take(self, result: Any) -> None:
-        if self._kept is not None and len(self._kept) < self._kept.reserved:
-            with self._alone():
-                self._kept.take(modules.detached(result))
+        assert self._kept is not None
+        with self._alone():
+            self._kept.take(modules.detached(result))
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

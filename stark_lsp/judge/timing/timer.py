@@ -19,8 +19,6 @@ from .wall import Sample
 
 DEVICE_LIMIT = 64 << 30
 """Bytes up to which outputs are compared on the device they were made on."""
-HEADER_ROOM = 1 << 20
-"""Bytes of an output file besides the tensors."""
 
 
 class Round(NamedTuple):

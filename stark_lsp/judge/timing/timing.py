@@ -27,7 +27,7 @@ class Measured:
     times: rounds.RoundTimes
     """Times of all sides."""
     beside: Sequence[str]
-    """Which of `bench.COMPILED` were among them."""
+    """Which of `problem_runners.COMPILED` were among them."""
     notes: list[str]
     """What a user should know about these times."""
     without_gradients: rounds.RoundTimes | None = None
@@ -79,7 +79,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
     Parameters
     ----------
     names
-        `eager` and perhaps some of `bench.COMPILED`, whose runners stand.
+        `eager` and perhaps some of `problem_runners.COMPILED`, whose runners stand.
 
     Returns
     -------
@@ -94,9 +94,9 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
 
     def session() -> Session:
         plan = rounds.Plan.of(settings, final=False, most=_longest(bench))
-        sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
+        sides = {name: bench.side(name, plan) for name in names}
         with observe.observing(bench.device) as watch:
-            times = rounds.interleave(sides, plan, bench.between)
+            times = rounds.interleave(sides, plan)
         return Session(times, watch)
 
     with bench.trimmed():
@@ -113,26 +113,16 @@ class Timing:
     settings: dict[str, Any]
     """`core.EvaluationSettings` in wire form."""
     final: bool
-    """Time it longer, and against `compiled` as well."""
+    """Time it longer."""
     compiled: Sequence[str]
-    """Which of `bench.COMPILED` there are."""
+    """Which of `problem_runners.COMPILED` it is timed beside, if it is final."""
     path: str
     """The candidate file, for the lines of messages."""
     weights: str
     """File of the weights that the candidate has now."""
 
-    def __post_init__(self) -> None:
-        self._names = ["eager", *(self.compiled if self.final else ())]
-
-    def run(self, *, both_modes: bool, backward: bool) -> Measured:
-        """Time it and hold the times against the judge's clock.
-
-        Parameters
-        ----------
-        both_modes
-            Whether the calls record gradients and can do without: what is final is then timed without as well.
-        backward
-            Whether backward can follow: what is final is then timed with it as well.
+    def run(self) -> Measured:
+        """Time it and hold the times against the judge's clock; what is final also without gradients and with backward.
 
         Raises
         ------
@@ -154,9 +144,10 @@ class Timing:
         if made < asked:
             notes.append(f"{made} instead of {asked} calls were timed, for as long as timing may take.")
         notes += reference_timed(lambda: self._by_the_clock(timer, times))
-        without = self._otherwise(timer, gradients=False) if self.final and both_modes else None
-        trained = self._with_backward(timer) if self.final and backward else None
-        return Measured(times, self._names[1:], notes, without, trained)
+        reference = self.bench.reference
+        without = self._otherwise(timer, gradients=False) if self.final and reference.differentiable else None
+        trained = self._with_backward(timer) if self.final and reference.backward is not None else None
+        return Measured(times, self.compiled, notes, without, trained)
 
     def _with_backward(self, timer: Timer) -> rounds.RoundTimes | None:
         """Time it with backward, which who trains waits for too; None where that takes more memory than there is."""
@@ -210,16 +201,16 @@ class Timing:
 
         def candidate(index: int) -> list[float]:
             with self._asking():
-                made = timer.round(plan.seeds[index], plan.calls[index] if plan.calls else 0)
+                made = timer.round(*plan.round(index))
                 recheck.look(plan.seeds[index], made)
                 return made.sample.ms
 
-        names = self._names if final else self._names[:1]
-        sides = {name: self._alone(self.bench.side(name, plan.seeds, plan.calls)) for name in names}
+        names = ("eager", *self.compiled) if final else ("eager",)
+        sides = {name: self._alone(self.bench.side(name, plan)) for name in names}
         sides["candidate"] = candidate
         with observe.observing(self.bench.device) as watch:
             give_up = 0 if self.final else rounds.LOSER_ROUNDS[self.bench.device]
-            times = rounds.interleave(sides, plan, self.bench.between, candidate="candidate", give_up=give_up)
+            times = rounds.interleave(sides, plan, give_up=give_up)
         with self._asking():
             recheck.finish()
         return Session(times, watch)

@@ -13,6 +13,7 @@ import json
 import os
 import queue
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ from .exchange import Exchange
 LENGTH = struct.Struct("<Q")
 ALIGN = 64
 MAX_HEADER = 16 << 20
+ROOM = 1 << 20
+"""Bytes of a file besides its tensors that are expected of it."""
 MAX_TEXT = 500
 """Characters of an error that is about what a file says."""
 MAX_DIMS = 64
@@ -53,7 +56,7 @@ class Damaged(Exception):
     """The file is not what `save` writes, or not within the limits given."""
 
 
-def span(shape: list[int], stride: list[int]) -> int:
+def span(shape: Sequence[int], stride: Sequence[int]) -> int:
     """Return how many elements of memory a strided tensor reaches over."""
     if any(size == 0 for size in shape):
         return 0
@@ -71,7 +74,7 @@ def resolved(tensor: torch.Tensor) -> torch.Tensor:
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return the memory span of `tensor` as a contiguous one-dimensional tensor of bytes on its device."""
     tensor = resolved(tensor)
-    count = span(list(tensor.shape), list(tensor.stride()))
+    count = span(tensor.shape, tensor.stride())
     return tensor.as_strided((count,), (1,)).view(torch.uint8)
 
 
