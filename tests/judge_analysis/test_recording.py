@@ -150,6 +150,17 @@ def test_modules_of_torch_are_one_operation_with_their_settings(file: Callable[[
     assert norm["tensors"]["bias"]["shape"] == [8]
 
 
+def test_infinite_settings_are_told_as_such(file: Callable[[str], ModuleType]) -> None:
+    """JSON has no infinity: as a text it would be compared with, and found to be another setting."""
+    data = record(
+        file, "return self.act(x).clamp(*self.k)", torch.randn(2, 2),
+        init="self.act = nn.Hardtanh(0.0, math.inf); self.k = (0.5, math.inf)",
+    )  # fmt: skip
+    (module,) = [n["module"] for n in data["nodes"] if n["op"] == "module"]
+    assert module["attributes"]["max_val"] == {"float": "inf"}
+    assert data["attributes"]["self.k"] == [0.5, {"float": "inf"}]
+
+
 def test_everything_is_put_back_afterwards(file: Callable[[str], ModuleType]) -> None:
     before = (torch.nn.Module.__call__, math.sqrt)
     module = file("class M(nn.Module):\n    def forward(self, x):\n        return x * math.sqrt(x.size(0))\n")

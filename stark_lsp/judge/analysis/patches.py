@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function
 
-from .encode import meta
+from .encode import meta, number
 from .frames import NotTraceable
 from .recorder import Recorder
 from .values import TracedFloat, TracedInt, expr_of, plain, track
@@ -37,16 +37,13 @@ class Leaf:
 
     def describe(self) -> dict[str, Any]:
         """Return class, path, plain attributes, and which parameters and buffers exist."""
-        attributes = {
-            name: value for name, value in vars(self.module).items() if not name.startswith("_") and _is_literal(value)
-        }
-        attributes["training"] = self.module.training
+        held = vars(self.module).items()
         own = {**self.module._parameters, **self.module._buffers}
         return {
             "class": type(self.module).__name__,
             "library": type(self.module).__module__,
             "path": self.path,
-            "attributes": {name: list(v) if isinstance(v, tuple) else v for name, v in attributes.items()},
+            "attributes": {k: number(v) for k, v in held if not k.startswith("_") and _is_literal(v)},
             "tensors": {name: meta(value) if value is not None else None for name, value in own.items()},
             "hooks": bool(self.module._forward_hooks or self.module._forward_pre_hooks),
         }
@@ -98,13 +95,13 @@ class Attributes:
             return value
         expression = f"{path}.{name}"
         if _is_literal(value):
-            self.read[expression] = list(value) if isinstance(value, tuple) else value
+            self.read[expression] = number(value)
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return track(value, ["self", expression], self.recorder.note)
         elif hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
             members = [item for item in vars(value).items() if item[0].isidentifier() and _is_literal(item[1])]
             for member, content in members[:32]:
-                self.read[f"{expression}.{member}"] = list(content) if isinstance(content, tuple) else content
+                self.read[f"{expression}.{member}"] = number(content)
         return value
 
 

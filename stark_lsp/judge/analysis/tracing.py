@@ -66,10 +66,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "nodes": recorder.nodes,
         "output": output,
         "guards": recorder.guards,
-        "attributes": {
-            name: [number(item) for item in value] if isinstance(value, list) else number(value)
-            for name, value in attributes.read.items()
-        },
+        "attributes": attributes.read,
         "read_dtype": recorder.read_dtype,
     }
 
