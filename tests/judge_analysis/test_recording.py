@@ -130,7 +130,7 @@ def test_in_place_operations_are_ordinary_only_where_nobody_else_sees_them(file:
 def test_changing_an_input_is_noticed(file: Callable[[str], ModuleType]) -> None:
     data = record(file, "x.mul_(2)\nreturn x + 1", torch.randn(4, 4))
     (node,) = [n for n in data["nodes"] if n["target"] == "Tensor.mul_"]
-    assert node["mutates_state"]
+    assert node["mutates"]
     assert not node["safe_in_place"]
 
 

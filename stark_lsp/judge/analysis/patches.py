@@ -96,9 +96,8 @@ class Attributes:
         expression = f"{path}.{name}"
         if _is_literal(value):
             self.read[expression] = number(value)
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                return track(value, ["self", expression], self.recorder.note)
-        elif hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
+            return track(value, ["self", expression], self.recorder.note)
+        if hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
             members = [item for item in vars(value).items() if item[0].isidentifier() and _is_literal(item[1])]
             for member, content in members[:32]:
                 self.read[f"{expression}.{member}"] = number(content)

@@ -71,9 +71,7 @@ class Recorder(TorchFunctionMode):
         if self.quiet or not mentions_call(expr):
             return
         if not any((g["expr"], g["relation"], g["value"]) == (expr, relation, value) for g in self.guards):
-            path, line = self.here()
-            guard = {"expr": expr, "relation": relation, "value": value, "after": len(self.nodes)}
-            self.guards.append({**guard, "path": path, "line": line})
+            self.guards.append({"expr": expr, "relation": relation, "value": value, "after": len(self.nodes)})
 
     def _number(self, ref: list[int], what: Any, value: int) -> Any:
         """Return a tracked size of a tensor, as a node of its own."""
@@ -134,10 +132,6 @@ class Recorder(TorchFunctionMode):
                 return (device,)
             if name in ("Tensor.dtype.get", "torch.is_floating_point", "Tensor.is_floating_point", "torch.result_type"):
                 self.read_dtype = True
-                if name == "Tensor.dtype.get":
-                    return (tensor.dtype,)
-            if name == "Tensor.__iter__":
-                return None
             if name.endswith(".get") and not isinstance(getattr(tensor, name.split(".")[1], None), torch.Tensor):
                 return (getattr(tensor, name.split(".")[1]),)
         return None
@@ -152,7 +146,6 @@ class Recorder(TorchFunctionMode):
             node["module"] = leaf.describe()
         self._encode_arguments(node, args[1:] if leaf is not None else args, kwargs)
         versions = [tensor._version for tensor in watched]
-        before = [self._ref(tensor) if any(tensor is item for item in inputs) else None for tensor in watched]
         plain_args, plain_kwargs = unwrap(args), unwrap(kwargs)
         self.quiet = True
         try:
@@ -171,7 +164,7 @@ class Recorder(TorchFunctionMode):
             return out
         self._names()
         with torch._C.DisableTorchFunction():
-            self._describe_results(node, out, inputs, watched, mutated, before)
+            self._describe_results(node, out, inputs, watched, mutated)
         return out
 
     def _encode_arguments(self, node: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -188,7 +181,6 @@ class Recorder(TorchFunctionMode):
         inputs: list[torch.Tensor],
         watched: list[torch.Tensor],
         mutated: list[int],
-        before: list[list[int] | None],
     ) -> None:
         name, results = node["target"], tensors_of(out)
         node.update(self._place())
@@ -197,8 +189,7 @@ class Recorder(TorchFunctionMode):
             node["structure"] = "sequence" if all(isinstance(item, torch.Tensor) for item in out) else "nested"
         elif not isinstance(out, torch.Tensor) and out is not None:
             raise self._refuse(f"{name} returns a {type(out).__name__}, which cannot be followed")
-        node["mutates"] = [before[i] for i in mutated if before[i] is not None]
-        node["mutates_state"] = any(before[i] is None or self._is_outside(watched[i]) for i in mutated)
+        node["mutates"] = bool(mutated)
         node["outputs"] = [meta(tensor) for tensor in results]
         storages = {tensor.untyped_storage().data_ptr() for tensor in inputs if _has_storage(tensor)}
         node["view"] = (
@@ -207,14 +198,13 @@ class Recorder(TorchFunctionMode):
             and all(_has_storage(t) and t.untyped_storage().data_ptr() in storages for t in results)
             and any(t.numel() for t in results)
         )
-        node["same"] = not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs)
-        node["safe_in_place"] = bool(mutated) and self._safe(out, inputs, watched, mutated)
+        node["safe_in_place"] = self._safe(out, inputs, watched, mutated)
         node["bytes"] = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
         # Where nothing is multiplied, one for each element.
         elements = [tensor.numel() for tensor in [*inputs, *results]]
         node["flops"] = 0 if node["view"] else max([node.get("flops", 0), *elements])
         number = self._add(node)
-        if node["same"]:
+        if not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs):
             # The very object that came in (dropout in eval mode): one value under two node numbers.
             self._own(results[0], number, 0)
             return

@@ -57,7 +57,6 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         recorder.quiet = False
         output = recorder.result(out)
     return {
-        "class": type(module).__name__,
         "device": device.type,
         "total_ms": total_ms,
         **probes,
@@ -119,22 +118,18 @@ def _add_inputs(
 def _describe_input(value: Any, expression: str, described: list[dict[str, Any]], recorder: Recorder) -> Any:
     if isinstance(value, torch.Tensor):
         recorder.add_input(value, expression)
-        described.append({"expression": expression, "kind": "tensor", "node": len(recorder.nodes) - 1})
         return value
-    if value is None or isinstance(value, (bool, str)):
-        described.append({"expression": expression, "kind": "value", "value": value})
-        return value
-    if isinstance(value, (int, float)):
-        described.append({"expression": expression, "kind": "value", "value": number(value)})
+    if value is None or isinstance(value, (bool, int, float, str)):
+        described.append({"expression": expression, "value": number(value)})
         return track(value, ["input", expression], recorder.note)
     if isinstance(value, (list, tuple)):
-        described.append({"expression": f"len({expression})", "kind": "value", "value": len(value)})
+        described.append({"expression": f"len({expression})", "value": len(value)})
         members = [_describe_input(m, f"{expression}[{i}]", described, recorder) for i, m in enumerate(value)]
         if isinstance(value, tuple):
             return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
         return members
     if isinstance(value, dict):
-        described.append({"expression": f"len({expression})", "kind": "value", "value": len(value)})
+        described.append({"expression": f"len({expression})", "value": len(value)})
         return {k: _describe_input(m, f"{expression}[{k!r}]", described, recorder) for k, m in value.items()}
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
