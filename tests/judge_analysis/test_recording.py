@@ -80,6 +80,12 @@ def test_sizes_stay_symbolic_and_comparisons_become_assumptions(file: Callable[[
         ("return x * {3: 2.0}[x.size(1)]", 3),
         ("return x * [1, 2, 3, 4][int(x.size(1))]", 3),
         ("return x * len(x)", 5),
+        ("return x * math.isqrt(x.size(1))", 3),
+        ("return x * math.log(x.size(1), 2)", 3),
+        ("return x * math.pow(x.size(1) * 1.0, 0.5)", 3),
+        ("return x * x.size(1).bit_length()", 3),
+        ("return x * 2 if (x.size(1) * 1.0).is_integer() else x", 3),
+        ("return x * ~x.size(1)", 3),
     ],
 )
 def test_a_size_used_as_a_plain_number_is_an_assumption(

@@ -16,12 +16,13 @@ from torch.overrides import handle_torch_function
 from .encode import meta, number
 from .frames import NotTraceable
 from .recorder import Recorder
-from .values import TracedFloat, TracedInt, expr_of, plain, track
+from .values import TracedFloat, TracedInt, expr_of, fact, plain, track
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 """Modules of torch.nn that only call others: recorded through."""
 _PLAIN = (bool, int, float, str, type(None))
-_MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor", "prod")
+_MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor")
+"""Functions of one number whose results stay tracked."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,9 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
             _patch_methods(cls, attributes, undo)
         for namespace in {id(n): n for n in map(_globals_of, classes) if n is not None}.values():
             _patch_range(namespace, undo)
-        for name in _MATH:
-            _patch_math(name, recorder, undo)
+        for name, function in list(vars(math).items()):
+            if callable(function) and not name.startswith("_"):
+                _patch_math(name, function, recorder, undo)
         yield
 
 
@@ -187,19 +189,17 @@ def _patch_range(namespace: dict[str, Any], undo: contextlib.ExitStack) -> None:
         return
 
     def counted(*bounds: Any) -> range:
-        return builtins.range(*(b.fact() if isinstance(b, (TracedInt, TracedFloat)) else b for b in bounds))
+        return builtins.range(*map(fact, bounds))
 
     namespace["range"] = counted
     undo.callback(namespace.pop, "range", None)
 
 
-def _patch_math(name: str, recorder: Recorder, undo: contextlib.ExitStack) -> None:
-    original: Callable[..., Any] = getattr(math, name)
-
-    def compute(*args: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], (TracedInt, TracedFloat)):
+def _patch_math(name: str, original: Callable[..., Any], recorder: Recorder, undo: contextlib.ExitStack) -> None:
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        if name in _MATH and len(args) == 1 and isinstance(args[0], (TracedInt, TracedFloat)):
             return track(original(plain(args[0])), ["math", name, expr_of(args[0])], recorder.note)
-        return original(*args)
+        return original(*map(fact, args), **kwargs)
 
     setattr(math, name, compute)
     undo.callback(setattr, math, name, original)

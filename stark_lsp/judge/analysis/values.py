@@ -36,6 +36,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+def fact(value: Any) -> Any:
+    """Return the plain number behind a tracked one, on which the code relies from now on; anything else as it is."""
+    return value.fact() if isinstance(value, (TracedInt, TracedFloat)) else value
+
+
 def track(value: Any, expr: Expr, note: Note) -> Any:
     """Return `value` as a tracked number; booleans and non-numbers stay as they are."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -86,10 +91,7 @@ def _fact_operation(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _fact_function(compute: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        return compute(self.fact(), *args)
-
-    return method
+    return lambda self, *args: compute(self.fact(), *args)
 
 
 class _Tracked:
@@ -127,15 +129,9 @@ class _Tracked:
         value = self.fact()
         return (type(value), (value,))
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
-
-    def __copy__(self) -> Any:
-        return self
-
 
 # Set here: int and float declare them in ways that no common method fits.
-for _function in (hash, int, float, str, repr, format, math.trunc, abs, round):
+for _function in (hash, int, float, str, repr, format, math.trunc, math.floor, math.ceil, abs, round, operator.invert):
     setattr(_Tracked, f"__{_function.__name__}__", _fact_function(_function))
 for _name, _symbol in _BINARY.items():
     setattr(_Tracked, f"__{_name}__", _binary(_name, _symbol, reflected=False))
@@ -149,12 +145,13 @@ for _name in _FACTS:
 class TracedInt(_Tracked, int):
     """A whole number with its expression."""
 
-    def __index__(self) -> int:
-        return int(self.fact())
+    bit_length = _fact_function(int.bit_length)
 
 
 class TracedFloat(_Tracked, float):
     """A real number with its expression."""
+
+    is_integer = _fact_function(float.is_integer)
 
 
 class TracedSize(tuple):  # type: ignore[type-arg]
