@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..profile.cost import needed_bytes
 from ..reference.modules import tensors_of
+from ..reference.operators import observe
 from . import cost, frames
 from .encode import encode, meta
 from .frames import NotTraceable
@@ -155,7 +157,7 @@ class Recorder(TorchFunctionMode):
             if not mutated and results and len(self.nodes) < MAX_NODES:
                 with torch._C.DisableTorchFunction():
                     node["time_ms"] = cost.measure_ms(lambda: func(*plain_args, **plain_kwargs), self.device)
-                    node["flops"] = cost.products(lambda: func(*plain_args, **plain_kwargs))
+                    node["flops"] = observe(lambda: func(*plain_args, **plain_kwargs))[1].flops
         finally:
             self.quiet = False
         if not results and not mutated:
@@ -199,7 +201,7 @@ class Recorder(TorchFunctionMode):
             and any(t.numel() for t in results)
         )
         node["safe_in_place"] = self._safe(out, inputs, watched, mutated)
-        node["bytes"] = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
+        node["bytes"] = 0 if node["view"] else sum(map(needed_bytes, [*watched, *results]))
         # Where nothing is multiplied, one for each element.
         elements = [tensor.numel() for tensor in [*inputs, *results]]
         node["flops"] = 0 if node["view"] else max([node.get("flops", 0), *elements])
