@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType
@@ -14,9 +13,9 @@ from torch.overrides import TorchFunctionMode
 from ..profile.cost import needed_bytes
 from ..reference.modules import tensors_of
 from ..reference.operators import observe
-from . import cost, frames
+from . import cost
 from .encode import encode, meta
-from .frames import NotTraceable
+from .frames import NotTraceable, user_frames
 from .names import name_of
 from .values import Expr, TracedFloat, TracedInt, TracedSize, plain, track
 
@@ -38,14 +37,14 @@ MAX_NODES = 20_000
 class Recorder(TorchFunctionMode):
     """The record of one call; see `tracing.analyze` for how it is used."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, root_frame: FrameType) -> None:
         super().__init__()
         self.device = device
+        self.root_frame = root_frame
+        """The frame that calls the module; frames outside it are not the user's."""
         self.nodes: list[dict[str, Any]] = []
         self.guards: list[dict[str, Any]] = []
         self.read_dtype = False
-        self.root_frame: FrameType | None = None
-        """The frame that called the module; frames outside it are not the user's."""
         self.module_stack: list[str] = []
         """Expressions of the user's modules being run, outermost first."""
         self._tensors: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
@@ -54,7 +53,7 @@ class Recorder(TorchFunctionMode):
         self._devices: list[tuple[torch.device, list[int]]] = []
         self.quiet = False
         """Whether calls go through unrecorded."""
-        self.modes = self._modes()
+        self._modes = _modes()
 
     # ---- what there is before the first operation --------------------------------------------------
 
@@ -105,7 +104,8 @@ class Recorder(TorchFunctionMode):
                 raise self._refuse(
                     f"the code reads what a tensor holds ({last.strip('_')}), which decides what it does"
                 )
-        self._check_modes()
+        if _modes() != self._modes:
+            raise self._refuse("the code switches autocast or gradients on or off while it runs")
         return self._record(func, name, args, kwargs, leaf)
 
     def _metadata(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
@@ -231,13 +231,15 @@ class Recorder(TorchFunctionMode):
     # ---- where and under what names ---------------------------------------------------------------
 
     def _place(self) -> dict[str, Any]:
-        found = frames.user_frames(sys._getframe(2), self.root_frame)
-        return {"frames": frames.describe(found), "module_path": self.module_stack[-1] if self.module_stack else "self"}
+        lines = [
+            {"path": frame.f_code.co_filename, "line": frame.f_lineno, "function": frame.f_code.co_name}
+            for frame in user_frames(self.root_frame)
+        ]
+        return {"frames": lines, "module_path": self.module_stack[-1] if self.module_stack else "self"}
 
     def _names(self) -> None:
         """Note the names under which the user's function holds tensors now."""
-        found = frames.user_frames(sys._getframe(2), self.root_frame)
-        for frame in found[:1]:
+        for frame in user_frames(self.root_frame)[:1]:
             for name, value in list(frame.f_locals.items()):
                 if isinstance(value, torch.Tensor):
                     place = self._find(value)
@@ -248,19 +250,11 @@ class Recorder(TorchFunctionMode):
 
     def here(self) -> tuple[str | None, int | None]:
         """Return the file and line of the innermost user frame."""
-        found = frames.user_frames(sys._getframe(2), self.root_frame)
+        found = user_frames(self.root_frame)
         return (found[0].f_code.co_filename, found[0].f_lineno) if found else (None, None)
 
     def _refuse(self, message: str) -> NotTraceable:
         return NotTraceable(message, *self.here())
-
-    def _check_modes(self) -> None:
-        if self._modes() != self.modes:
-            raise self._refuse("the code switches autocast or gradients on or off while it runs")
-
-    @staticmethod
-    def _modes() -> tuple[bool, bool, bool]:
-        return torch.is_grad_enabled(), torch.is_autocast_enabled(), torch.is_autocast_enabled("cpu")
 
     # ---- which tensor is which --------------------------------------------------------------------
 
@@ -306,6 +300,10 @@ class Recorder(TorchFunctionMode):
             if known is device:
                 return {"device_of": ref}
         return {"device": str(device)}
+
+
+def _modes() -> tuple[bool, bool, bool]:
+    return torch.is_grad_enabled(), torch.is_autocast_enabled(), torch.is_autocast_enabled("cpu")
 
 
 def mentions_call(expr: Expr) -> bool:

@@ -40,17 +40,14 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     hooked = next((m for m in module.modules() if not is_leaf(m) and (m._forward_hooks or m._forward_pre_hooks)), None)
     if hooked is not None:
         raise NotTraceable(f"{type(hooked).__name__} has forward hooks, which a rewritten forward would not call")
-    recorder = Recorder(device)
-    paths = module_paths(module)
-    _know_state(module, paths, recorder)
-    inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
-    attributes = Attributes(recorder, paths)
     with torch.no_grad(), _state_kept(module, device):
+        recorder, paths = Recorder(device, sys._getframe()), module_paths(module)
+        _know_state(module, paths, recorder)
+        inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
+        attributes = Attributes(recorder, paths)
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
-        recorder.modes = (False, *recorder.modes[1:])
-        recorder.root_frame = sys._getframe()
         with patched(module, recorder, attributes), recorder:
             out = module(*given, **given_kwargs)
             recorder.quiet = True
