@@ -86,6 +86,9 @@ def test_sizes_stay_symbolic_and_comparisons_become_assumptions(file: Callable[[
         ("return x * x.size(1).bit_length()", 3),
         ("return x * 2 if (x.size(1) * 1.0).is_integer() else x", 3),
         ("return x * ~x.size(1)", 3),
+        ("return x * (1 << x.size(1))", 3),
+        ("return x * float(divmod(9, x.size(1))[0])", 3),
+        ("return x * (x.size(0) ^ x.size(1))", 3),
     ],
 )
 def test_a_size_used_as_a_plain_number_is_an_assumption(

@@ -81,11 +81,13 @@ def _compare(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _fact_operation(name: str) -> Callable[[Any, Any], Any]:
+def _fact_operation(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
     compute = getattr(operator, f"{name}_" if name in ("and", "or") else name)
 
     def method(self: Any, other: Any) -> Any:
-        return compute(self.fact(), plain(other)) if isinstance(other, int) else NotImplemented
+        if not isinstance(other, int):
+            return NotImplemented
+        return compute(other, self.fact()) if reflected else compute(self.fact(), fact(other))
 
     return method
 
@@ -125,6 +127,9 @@ class _Tracked:
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other  # type: ignore[operator]
 
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __reduce__(self) -> Any:
         value = self.fact()
         return (type(value), (value,))
@@ -139,7 +144,8 @@ for _name, _symbol in _BINARY.items():
 for _name, _symbol in _COMPARE.items():
     setattr(_Tracked, f"__{_name}__", _compare(_name, _symbol))
 for _name in _FACTS:
-    setattr(_Tracked, f"__{_name}__", _fact_operation(_name))
+    setattr(_Tracked, f"__{_name}__", _fact_operation(_name, reflected=False))
+    setattr(_Tracked, f"__r{_name}__", _fact_operation(_name, reflected=True))
 
 
 class TracedInt(_Tracked, int):
