@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -138,12 +139,9 @@ def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.Exi
                 return original(module, *args, **kwargs)
             finally:
                 recorder.module_stack.pop()
-
-        def run(_: Any, *inner: Any, **named: Any) -> Any:
-            return original(module, *inner, **named)
-
-        run.stark_leaf = Leaf(module, path)  # type: ignore[attr-defined]
-        return handle_torch_function(run, (), path, *args, **kwargs)
+        run: Any = functools.partial(original, module)
+        run.stark_leaf = Leaf(module, path)
+        return handle_torch_function(run, (), *args, **kwargs)
 
     torch.nn.Module.__call__ = call  # type: ignore[method-assign]
     undo.callback(setattr, torch.nn.Module, "__call__", original)

@@ -26,10 +26,9 @@ READS_DATA = (
 """Functions whose Python result depends on what a tensor holds."""
 METADATA = (
     "is_floating_point", "is_complex", "is_signed", "is_contiguous", "stride", "storage_offset", "element_size",
-    "type", "get_device", "is_inference", "is_conj", "is_neg", "is_sparse", "is_same_size", "untyped_storage",
-    "result_type", "is_pinned", "is_shared", "names", "has_names", "requires_grad_", "nbytes", "itemsize",
+    "get_device", "is_inference", "is_conj", "is_neg", "is_same_size", "is_pinned", "is_shared", "has_names",
 )  # fmt: skip
-"""Functions that tell about a tensor, not about what it holds."""
+"""Functions whose numbers and truth values tell about a tensor, not about what it holds."""
 MAX_NODES = 20_000
 """A longer recording is given up: nobody could read the rewritten `forward`."""
 
@@ -146,7 +145,7 @@ class Recorder(TorchFunctionMode):
         node: dict[str, Any] = {"op": "module" if leaf is not None else "call", "target": name}
         if leaf is not None:
             node["module"] = leaf.describe()
-        self._encode_arguments(node, args[1:] if leaf is not None else args, kwargs)
+        self._encode_arguments(node, args, kwargs)
         versions = [tensor._version for tensor in watched]
         plain_args, plain_kwargs = unwrap(args), unwrap(kwargs)
         self.quiet = True
