@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..profile.cost import needed_bytes
+from ..profile.cost import needed_bytes, place_of
 from ..reference.modules import tensors_of
 from ..reference.operators import observe
 from . import cost
@@ -192,23 +192,15 @@ class Recorder(TorchFunctionMode):
             raise self._refuse(f"{name} returns a {type(out).__name__}, which cannot be followed")
         node["mutates"] = bool(mutated)
         node["outputs"] = [meta(tensor) for tensor in results]
-        storages = {tensor.untyped_storage().data_ptr() for tensor in inputs if _has_storage(tensor)}
-        node["view"] = (
-            not mutated
-            and bool(results)
-            and all(_has_storage(t) and t.untyped_storage().data_ptr() in storages for t in results)
-            and any(t.numel() for t in results)
-        )
+        places = {place_of(tensor) for tensor in inputs} - {None}
+        node["view"] = not mutated and bool(results) and all(place_of(tensor) in places for tensor in results)
         node["safe_in_place"] = self._safe(out, inputs, watched, mutated)
         node["bytes"] = 0 if node["view"] else sum(map(needed_bytes, [*watched, *results]))
         # Where nothing is multiplied, one for each element.
         elements = [tensor.numel() for tensor in [*inputs, *results]]
         node["flops"] = 0 if node["view"] else max([node.get("flops", 0), *elements])
         number = self._add(node)
-        if not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs):
-            # The very object that came in (dropout in eval mode): one value under two node numbers.
-            self._own(results[0], number, 0)
-            return
+        # The very object that came in (dropout in eval mode) is one value under two node numbers.
         for index, tensor in enumerate(results):
             self._own(tensor, number, index)
         if node["structure"] == "nested":
@@ -221,11 +213,12 @@ class Recorder(TorchFunctionMode):
         target = watched[mutated[0]]
         if out is not target or target is not inputs[0] or self._is_outside(target):
             return False
-        storage = target.untyped_storage().data_ptr()
-        known = [reference() for reference, _, _ in self._tensors.values()]
-        others = [tensor for tensor in known if tensor is not None and _has_storage(tensor) and tensor.numel()]
-        others += [tensor for tensor, _ in self._constants.values() if _has_storage(tensor)]
-        return not any(other.untyped_storage().data_ptr() == storage for other in others if other is not target)
+        place = place_of(target)
+        known = [
+            *(reference() for reference, _, _ in self._tensors.values()),
+            *(t for t, _ in self._constants.values()),
+        ]
+        return not any(place_of(other) == place for other in known if other is not None and other is not target)
 
     # ---- where and under what names ---------------------------------------------------------------
 
@@ -339,7 +332,3 @@ def unwrap(value: Any) -> Any:
     if isinstance(value, slice):
         return slice(unwrap(value.start), unwrap(value.stop), unwrap(value.step))
     return value
-
-
-def _has_storage(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided

@@ -56,7 +56,7 @@ def distinct_bytes(tensors: list[torch.Tensor]) -> int:
     regions: dict[tuple[str, int], int] = {}
     total = 0
     for tensor in tensors:
-        needed, place = needed_bytes(tensor), _place(tensor)
+        needed, place = needed_bytes(tensor), place_of(tensor)
         if place is None:
             total += needed
         else:
@@ -74,7 +74,7 @@ def needed_bytes(tensor: torch.Tensor) -> int:
     return math.prod(sizes) * tensor.element_size()
 
 
-def _place(tensor: torch.Tensor) -> tuple[str, int] | None:
+def place_of(tensor: torch.Tensor) -> tuple[str, int] | None:
     """Return where a tensor's memory begins, None for one without."""
     try:
         address = int(tensor.untyped_storage().data_ptr())
