@@ -150,6 +150,7 @@ def test_convolutions_that_fit_no_rule_stay(name: str) -> None:
 
 POOLED: dict[str, Form] = {
     "pool": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=1), 2),
+    "pool by one size": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=1), [2]),
     "pool of no bias": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w), 3),
     "scales": lambda x, w, b, c: F.avg_pool2d((F.conv2d(x, w, b, padding=1) * c - 2.0) * 0.5, 2),
     "unlike sides": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=(2, 0)), (2, 3)),
