@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from .channels import Convolution, convolution_of, multiplications
 from .linear import Reduction, Value
-from .rule import Cannot, aten, shape_of
+from .rule import Cannot, aten, for_each, shape_of
 
 POOLS = {2: aten.avg_pool2d.default, 3: aten.avg_pool3d.default}
 """By how many dimensions an image has."""
@@ -123,5 +123,4 @@ def pooled(node: Node) -> tuple[Any, ...]:
     found[1] = found[1] or sizes
     # Behind sizes, stride and padding, and of a maximum dilation, are flags.
     sized = 3 if average else 4
-    each = [list(one) if isinstance(one, (list, tuple)) else [one] for one in found[:sized]]
-    return (x, *([int(size) for size in one] * (rank if len(one) == 1 else 1) for one in each), *found[sized:])
+    return (x, *(for_each(one, rank) for one in found[:sized]), *found[sized:])
