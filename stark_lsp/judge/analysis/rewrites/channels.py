@@ -35,9 +35,10 @@ def convolution_of(node: Node) -> Convolution | None:
     """Return what a node calls, its numbers for each dimension; None if that is no convolution."""
     if node.target is not aten.convolution.default:
         return None
-    of, rank = Convolution(*node.args), len(shape_of(node.args[1])) - 2  # type: ignore[arg-type]
-    names = ("stride", "padding", "dilation", "output_padding")
-    return of._replace(**{name: for_each(getattr(of, name), rank) for name in names})
+    given, rank = list(node.args), len(shape_of(node.args[1])) - 2
+    for place in (3, 4, 5, 7):  # stride, padding, dilation and output padding
+        given[place] = for_each(given[place], rank)
+    return Convolution(*given)  # type: ignore[arg-type]
 
 
 def multiplications(node: Node, of: Convolution) -> int:
