@@ -316,11 +316,7 @@ def read_graph(data: dict[str, Any], eager_ms: float | None = None) -> Graph:
         output=_value(data["output"]),
         guards=tuple(Guard(_tuple(g["expr"]), g["relation"], g["value"], g["after"]) for g in data["guards"]),
         attributes={name: _value_plain(value) for name, value in data["attributes"].items()},
-        input_facts=tuple(
-            InputFact(item["expression"], _value_plain(item["value"]))
-            for item in data["inputs"]
-            if item["kind"] == "value"
-        ),
+        input_facts=tuple(InputFact(item["expression"], _value_plain(item["value"])) for item in data["inputs"]),
         device=data["device"],
         total_ms=total_ms,
         bandwidth_gbs=bandwidth_gbs,
@@ -337,7 +333,7 @@ def _meta(data: dict[str, Any]) -> Meta:
 
 def _node(data: dict[str, Any]) -> GraphNode:
     module = data.get("module")
-    in_place = bool(data.get("mutates") or data.get("mutates_state"))
+    in_place = bool(data.get("mutates"))
     safe = bool(data.get("safe_in_place"))
     return GraphNode(
         id=data["id"],

@@ -80,6 +80,15 @@ def test_sizes_stay_symbolic_and_comparisons_become_assumptions(file: Callable[[
         ("return x * {3: 2.0}[x.size(1)]", 3),
         ("return x * [1, 2, 3, 4][int(x.size(1))]", 3),
         ("return x * len(x)", 5),
+        ("return x * math.isqrt(x.size(1))", 3),
+        ("return x * math.log(x.size(1), 2)", 3),
+        ("return x * math.pow(x.size(1) * 1.0, 0.5)", 3),
+        ("return x * x.size(1).bit_length()", 3),
+        ("return x * 2 if (x.size(1) * 1.0).is_integer() else x", 3),
+        ("return x * ~x.size(1)", 3),
+        ("return x * (1 << x.size(1))", 3),
+        ("return x * float(divmod(9, x.size(1))[0])", 3),
+        ("return x * (x.size(0) ^ x.size(1))", 3),
     ],
 )
 def test_a_size_used_as_a_plain_number_is_an_assumption(
@@ -130,7 +139,7 @@ def test_in_place_operations_are_ordinary_only_where_nobody_else_sees_them(file:
 def test_changing_an_input_is_noticed(file: Callable[[str], ModuleType]) -> None:
     data = record(file, "x.mul_(2)\nreturn x + 1", torch.randn(4, 4))
     (node,) = [n for n in data["nodes"] if n["target"] == "Tensor.mul_"]
-    assert node["mutates_state"]
+    assert node["mutates"]
     assert not node["safe_in_place"]
 
 
@@ -148,6 +157,17 @@ def test_modules_of_torch_are_one_operation_with_their_settings(file: Callable[[
     assert (linear["path"], norm["path"]) == ("self.layers[0]", "self.layers[1]")
     assert norm["attributes"]["eps"] == 1e-6
     assert norm["tensors"]["bias"]["shape"] == [8]
+
+
+def test_infinite_settings_are_told_as_such(file: Callable[[str], ModuleType]) -> None:
+    """JSON has no infinity: as a text it would be compared with, and found to be another setting."""
+    data = record(
+        file, "return self.act(x).clamp(*self.k)", torch.randn(2, 2),
+        init="self.act = nn.Hardtanh(0.0, math.inf); self.k = (0.5, math.inf)",
+    )  # fmt: skip
+    (module,) = [n["module"] for n in data["nodes"] if n["op"] == "module"]
+    assert module["attributes"]["max_val"] == {"float": "inf"}
+    assert data["attributes"]["self.k"] == [0.5, {"float": "inf"}]
 
 
 def test_everything_is_put_back_afterwards(file: Callable[[str], ModuleType]) -> None:

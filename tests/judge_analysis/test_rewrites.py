@@ -96,6 +96,7 @@ IMAGES: dict[str, Form] = {
     "scales": lambda x, w, b, c: ((F.conv2d(x, w, b, padding=1) * 2.0 - c) / 3.0 * c).mean((2, 3)),
     "a bias of one": lambda x, w, b, c: (F.conv2d(x, w, b) + c[0]).mean((2, 3)),
     "strided": lambda x, w, b, c: F.conv2d(x, w, b, stride=2, padding=1).mean((2, 3)),
+    "strided by one number": lambda x, w, b, c: F.conv2d(x, w, b, [2], [1]).mean((2, 3)),
     "strided far": lambda x, w, b, c: F.conv2d(x, w, b, stride=(3, 2), padding=(2, 0)).mean((2, 3)),
     "dilated": lambda x, w, b, c: F.conv2d(x, w, b, dilation=2, padding=(3, 1)).mean((2, 3)),
     "wide padding": lambda x, w, b, c: F.conv2d(x, w, b, padding=2).mean((2, 3)),
@@ -150,8 +151,10 @@ def test_convolutions_that_fit_no_rule_stay(name: str) -> None:
 
 POOLED: dict[str, Form] = {
     "pool": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=1), 2),
+    "pool by one size": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=1), [2]),
     "pool of no bias": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w), 3),
     "scales": lambda x, w, b, c: F.avg_pool2d((F.conv2d(x, w, b, padding=1) * c - 2.0) * 0.5, 2),
+    "padded by one number": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, [1], [1], [1]), 2),
     "unlike sides": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=(2, 0)), (2, 3)),
     "dilated": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=1, dilation=(1, 2)), 2),
     "groups": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w[:, :6], b, padding=1, groups=2), 2),

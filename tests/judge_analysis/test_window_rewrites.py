@@ -108,6 +108,7 @@ def test_a_maximum_takes_windows_that_reach_beyond_the_image(ceil: bool) -> None
 def test_a_large_average_is_one_of_shifted_images(stride: int, padding: int) -> None:
     same(lambda x: F.avg_pool3d(x, 4, stride, padding), images(2, 3, 9, 10, 11))
     same(lambda x: F.avg_pool2d(x, (6, 7), stride, padding), images(2, 3, 9, 11))
+    same(lambda x: F.avg_pool2d(x, [6], [stride], [padding]), images(2, 3, 9, 11))
 
 
 DO_NOT: dict[str, tuple[Form, tuple[int, ...]]] = {
@@ -121,6 +122,7 @@ DO_NOT: dict[str, tuple[Form, tuple[int, ...]]] = {
     "another divisor": (lambda x: F.avg_pool2d(x, 6, divisor_override=2), (2, 4, 12, 12)),
     "large averages that overlap": (lambda x: F.avg_pool2d(x, 9, 2), (2, 4, 20, 20)),
     "averages side by side": (lambda x: F.avg_pool2d(x, 7), (2, 4, 21, 21)),
+    "one image": (lambda x: F.max_pool3d(x, [3], [1], [1]), (4, 9, 9, 9)),
     "places of the maximum": (lambda x: F.max_pool3d(x, 3, return_indices=True)[1], (2, 4, 9, 9, 9)),
 }
 

@@ -43,6 +43,18 @@ def test_the_kernel_is_what_runs_with_gradients(bench: Callable[..., Bench]) -> 
     close(one.model(x), found)
 
 
+def test_a_setting_may_be_infinite(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.act = nn.Hardtanh(0.0, math.inf)\n\n"
+        "    def forward(self, x):\n        return torch.exp(-self.act(x) + 1.0)\n"
+    )
+    one = bench(text_of(Case("half_open", code, "[torch.randn(64, 64)]")))
+    found = one.build(one.attempt().candidate)(one.inputs[0].clone().requires_grad_())
+    assert "StarkDifferentiable" in type(found.grad_fn).__name__
+    close(one.model(one.inputs[0]), found.detach())
+
+
 def test_gradients_of_gradients_flow_and_one_tensor_may_be_given_twice(bench: Callable[..., Bench]) -> None:
     one, new = first(bench, "layer_norm_residual")
     results = []

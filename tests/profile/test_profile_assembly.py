@@ -199,13 +199,11 @@ def test_missing_counters_say_why(text: str, words: tuple[str, ...]) -> None:
 
 
 def test_decimal_commas_are_read() -> None:
-    assert [counters._number(text) for text in ("1,234.5", "30,000", "9,25", "x", "nan", "-1")] == [
+    assert [counters._number(text) for text in ("1,234.5", "30,000", "9,25", "x", "nan", "-1", "inf", "1e300")] == [
         1234.5,
         30000.0,
         9.25,
-        None,
-        None,
-        None,
+        *[None] * 5,
     ]
 
 

@@ -1,16 +1,13 @@
-"""What an operation costs: measured time, bytes moved and floating-point operations."""
+"""How long an operation takes, measured, and what this device is capable of."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import torch
-
-from ..reference.operators import observe
 
 REPEATS = 5
 """Timed repeats of one operation."""
@@ -51,14 +48,3 @@ def probe(device: torch.device) -> dict[str, float]:
     copy_ms = max(measure_ms(lambda: target.copy_(big), device), 1e-6)
     tiny_ms = measure_ms(lambda: small.add(1), device)
     return {"bandwidth_gbs": 2 * big.numel() * 4 / copy_ms / 1e6, "overhead_ms": tiny_ms}
-
-
-def tensor_bytes(tensor: torch.Tensor) -> int:
-    """Return the bytes that a full read or write of `tensor` moves; a broadcast (stride 0) dim counts once."""
-    sizes = [size for size, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or size == 0]
-    return prod(sizes) * tensor.element_size()
-
-
-def products(call: Callable[[], Any]) -> int:
-    """Return the floating-point operations that matrix products, convolutions and attention in a call take."""
-    return observe(call)[1].flops

@@ -63,7 +63,9 @@ def encode(value: Any, tensor: Callable[[torch.Tensor], list[int]], device: Call
 
 
 def number(value: Any) -> Any:
-    """Return a number as JSON; non-finite floats as `{"float": text}`."""
+    """Return a plain value, or some, as JSON; non-finite floats as `{"float": text}`."""
+    if isinstance(value, (tuple, list)):
+        return [number(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     return value

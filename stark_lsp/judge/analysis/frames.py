@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import sysconfig
 from types import FrameType
-from typing import Any
 
 import torch
 
@@ -52,19 +52,12 @@ def is_user_file(name: str) -> bool:
     return not name.startswith("<frozen") and (theirs or not path.startswith(_SKIPPED))
 
 
-def user_frames(start: FrameType | None, stop: FrameType | None) -> list[FrameType]:
+def user_frames(stop: FrameType) -> list[FrameType]:
     """Return the user's frames from the innermost outwards, up to `stop`."""
     found: list[FrameType] = []
-    frame = start
+    frame = sys._getframe().f_back
     while frame is not None and frame is not stop:
         if is_user_file(frame.f_code.co_filename):
             found.append(frame)
         frame = frame.f_back
     return found
-
-
-def describe(frames: list[FrameType]) -> list[dict[str, Any]]:
-    """Return frames as JSON: file, 1-based line, function."""
-    return [
-        {"path": frame.f_code.co_filename, "line": frame.f_lineno, "function": frame.f_code.co_name} for frame in frames
-    ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -85,24 +86,21 @@ def program(
     except (ImportError, AttributeError) as error:
         # A folder of the user's that is called as a package of torch's can be in the way as well.
         raise NotTraceable(f"torch {torch.__version__} has no Inductor as it is known here: {error}") from error
-    named = _tensors(module, args, kwargs)
-    devices = {tensor.device for _, tensor in named}
+    call = _Call(module, args, kwargs)
+    devices = {tensor.device for _, tensor in call.named}
     if len(devices) != 1:
         raise NotTraceable("its tensors are on several devices")
     device = devices.pop().type
-    mode_matters = any(_minds_mode(type(child)) for child in module.modules())
-    digest = _digest(module, mode_matters)
     if recipe and recipe.get("plain"):
-        return _plain(module, args, kwargs, named, mode_matters, digest)
+        return _plain(call, args, kwargs)
     seen = _Seen(compile_fx.compile_fx_inner, path, recipe or {})
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
         return compile_fx.compile_fx(graph, inputs, inner_compile=seen.compile)
 
-    before = [tensor._version for _, tensor in named]
     more: dict[str, Any] = {"capability": _capability()} if device == "cpu" else {}
-    step = inductor_step.Step(named) if recipe and recipe.get("backward") else None
+    step = inductor_step.Step(call.named) if recipe and recipe.get("backward") else None
     torch.compiler.reset()
     try:
         how = _written_only() if device == "cpu" else inductor_gpu.by(recipe or {})
@@ -127,89 +125,108 @@ def program(
     runs = 2 if step else 1
     if len(codes) != runs or len(seen.calls) != 2 * runs:
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
-    if any(RANDOM.search(str(code)) for code in codes):
-        raise NotTraceable("it is random" + (" in training mode" if module.training else ""))
-    changed = _changed(named, before)
-    if _digest(module, mode_matters) != digest:
+    code = str(codes[0])
+    if any(RANDOM.search(str(one)) for one in codes):
+        raise call.random()
+    changed = call.changed()
+    if not call.same_settings():
         raise NotTraceable("it changes its settings")
     arguments, outputs = seen.calls[-runs]
     if step:
         told = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
         more["backward"] = told | step.found(str(codes[1]), *seen.calls[-1], outputs, gradients)
-    names = {key(tensor): expression for expression, tensor in reversed(named)}
     return {
-        "code": str(codes[0]),
+        "code": code,
         "device": device,
-        "arguments": [argument(value, names) for value in arguments],
-        "result": _result(result, outputs),
         "lines": sorted(seen.lines),
-        "mode_matters": mode_matters,
-        "changes": changed,
-        "module": digest,
-        "parts": _parts(module, mode_matters),
-        "values": _values(module, args, kwargs),
         "rewrites": seen.fitting,
         "errors": seen.own.errors,
+        **call.told(arguments, outputs, result, changed),
         **more,
     }
 
 
-def _plain(
-    module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    named: list[tuple[str, torch.Tensor]],
-    mode_matters: bool,
-    digest: str,
-) -> dict[str, Any]:
+class _Call:
+    """A call of a module: what goes in, and what is told of it whatever takes its place."""
+
+    def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs)
+        self.module = module
+        self.named = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
+        """Inputs, parameters and buffers, each with the expression it has in `forward`."""
+        for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            self.named.append(("self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path), tensor))
+        bound.apply_defaults()
+        self._values = {name: one for name, one in bound.arguments.items() if not isinstance(one, torch.Tensor)}
+        """Arguments that are no tensors, which the program holds as constants."""
+        for name, value in self._values.items():
+            if not (value is None or isinstance(value, (bool, int, float, str))):
+                raise NotTraceable(f"its input {name} is a {type(value).__name__}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise NotTraceable(f"its input {name} is {value}")
+        self._before = [tensor._version for _, tensor in self.named]
+        self._mode_matters = any(_minds_mode(type(child)) for child in module.modules())
+        self._digest = _digest(module, self._mode_matters)
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        """Return what the module holds and does not learn."""
+        held = [(text, one) for text, one in self.named if text.startswith("self.")]
+        return {text: one for text, one in held if not isinstance(one, torch.nn.Parameter)}
+
+    def changed(self) -> list[str]:
+        """Return the expressions of the buffers that calls have changed."""
+        changed = {text for (text, tensor), version in zip(self.named, self._before) if tensor._version != version}
+        if not changed <= self.buffers().keys():
+            raise NotTraceable("it changes its inputs in place")
+        return sorted(changed)
+
+    def same_settings(self) -> bool:
+        """Whether calls have left the module's settings as they were."""
+        return _digest(self.module, self._mode_matters) == self._digest
+
+    def random(self) -> NotTraceable:
+        """Return what to raise where calls draw numbers."""
+        return NotTraceable("it is random" + (" in training mode" if self.module.training else ""))
+
+    def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
+        """Return the part of what `program` returns that is about the module, and how the program is called for it."""
+        names = {key(tensor): expression for expression, tensor in reversed(self.named)}
+        return {
+            "arguments": [argument(value, names) for value in arguments],
+            "result": _result(result, outputs),
+            "mode_matters": self._mode_matters,
+            "changes": changed,
+            "module": self._digest,
+            "parts": _parts(self.module, self._mode_matters),
+            "values": self._values,
+        }
+
+
+def _plain(call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the module's own forward in the place of a program, if calls change nothing but buffers, in place."""
-    before, random = [tensor._version for _, tensor in named], _random_states()
+    module, random = call.module, _random_states()
     buffers = dict(module.named_buffers())
     # Batch norm's statistics change under the same version.
-    own = {text: tensor for text, tensor in named if text.startswith("self.") and not _learns(tensor)}
+    own = call.buffers()
     values = {text: tensor.clone() for text, tensor in own.items()}
     with torch.no_grad():
         result = module(*args, **kwargs)
     if not all(map(torch.equal, random, _random_states())):
-        raise NotTraceable("it is random" + (" in training mode" if module.training else ""))
-    changed = {*_changed(named, before), *(text for text in own if not torch.equal(own[text], values[text]))}
+        raise call.random()
+    changed = {*call.changed(), *(text for text in own if not torch.equal(own[text], values[text]))}
     after = dict(module.named_buffers())
     moved = after.keys() != buffers.keys() or any(after[name] is not one for name, one in buffers.items())
-    if moved or _digest(module, mode_matters) != digest:
+    if moved or not call.same_settings():
         raise NotTraceable("a call changes what the next one gives")
     outputs: list[Any] = []
     torch.utils._pytree.tree_map(lambda leaf: outputs.append(leaf) if isinstance(leaf, torch.Tensor) else None, result)
-    names = {key(tensor): expression for expression, tensor in reversed(named)}
     return {
         "code": "",
         "device": outputs[0].device.type if outputs else "cpu",
-        "arguments": [argument(tensor, names) for _, tensor in named],
-        "result": _result(result, outputs),
         "lines": [],
-        "mode_matters": mode_matters,
-        "changes": sorted(changed),
-        "module": digest,
-        "parts": _parts(module, mode_matters),
-        "values": _values(module, args, kwargs),
-        "rewrites": [],
-        "launches": [],
-        "helpers": {},
+        **call.told([tensor for _, tensor in call.named], outputs, result, sorted(changed)),
         "capability": list(torch.cuda.get_device_capability()) if torch.cuda.is_available() else [0, 0],
     }
-
-
-def _changed(named: list[tuple[str, torch.Tensor]], before: list[int]) -> list[str]:
-    """Return the expressions of the buffers that calls have changed since they had these versions."""
-    versions = zip(named, before)
-    changed = {expression for (expression, tensor), version in versions if tensor._version != version}
-    buffers = {expression for expression, tensor in named if not _learns(tensor)}
-    if any(expression not in buffers or not expression.startswith("self.") for expression in changed):
-        raise NotTraceable("it changes its inputs in place")
-    return sorted(changed)
-
-
-def _learns(tensor: torch.Tensor) -> bool:
-    return isinstance(tensor, torch.nn.Parameter)
 
 
 def _random_states() -> list[torch.Tensor]:
@@ -314,26 +331,6 @@ def _written_only() -> Iterator[None]:
         finally:
             AsyncCompile.cpp_pybinding = compiled
             setattr(guards, EMPTY, empty)
-
-
-def _tensors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    """Return inputs, parameters and buffers, each with the expression it has in `forward`."""
-    bound = inspect.signature(module.forward).bind(*args, **kwargs)
-    found = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
-    for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
-        found.append(("self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path), tensor))
-    return found
-
-
-def _values(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that are no tensors, which the program holds as constants."""
-    bound = inspect.signature(module.forward).bind(*args, **kwargs)
-    bound.apply_defaults()
-    found = {name: value for name, value in bound.arguments.items() if not isinstance(value, torch.Tensor)}
-    for name, value in found.items():
-        if not (value is None or isinstance(value, (bool, int, float, str))):
-            raise NotTraceable(f"its input {name} is a {type(value).__name__}")
-    return found
 
 
 def _result(result: Any, outputs: list[Any]) -> str:

@@ -26,8 +26,6 @@ def _table() -> dict[int, tuple[str, Any]]:
     table: dict[int, tuple[str, Any]] = {}
     for prefix, space in reversed(_SPACES):
         for name in dir(space):
-            if prefix == "torch" and name.startswith("_"):
-                continue
             try:
                 item = getattr(space, name)
             except (AttributeError, RuntimeError):
@@ -38,24 +36,10 @@ def _table() -> dict[int, tuple[str, Any]]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return `F.gelu`, `torch.add`, `Tensor.view`, `Tensor.shape.get` …; `?name` for what has no public name."""
+    """Return `F.gelu`, `torch.add`, `Tensor.view`, `Tensor.shape.get` …; `?name` for what these spaces do not hold."""
     own = getattr(function, "__name__", "")
     if own in ("__get__", "__set__"):
         descriptor = getattr(function, "__self__", None)
         return f"Tensor.{getattr(descriptor, '__name__', '?')}.{own.strip('_')}"
-    if id(function) in _table():
-        return _table()[id(function)][0]
-    for prefix, space in _SPACES:
-        if own and getattr(space, own, None) is function:
-            return f"{prefix}.{own}"
-    try:
-        resolved = torch.overrides.resolve_name(function)
-    except (AttributeError, TypeError, RuntimeError):
-        resolved = None
-    if resolved:
-        return (
-            resolved.replace("torch.nn.functional.", "F.")
-            .replace("torch.Tensor.", "Tensor.")
-            .replace("torch.functional.", "torch.")
-        )
-    return f"?{own or type(function).__name__}"
+    name, _ = _table().get(id(function), (f"?{own or type(function).__name__}", None))
+    return name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -13,15 +14,16 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function
 
-from .encode import meta
+from .encode import meta, number
 from .frames import NotTraceable
 from .recorder import Recorder
-from .values import TracedFloat, TracedInt, expr_of, plain, track
+from .values import TracedFloat, TracedInt, expr_of, fact, plain, track
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 """Modules of torch.nn that only call others: recorded through."""
 _PLAIN = (bool, int, float, str, type(None))
-_MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor", "prod")
+_MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor")
+"""Functions of one number whose results stay tracked."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,13 @@ class Leaf:
 
     def describe(self) -> dict[str, Any]:
         """Return class, path, plain attributes, and which parameters and buffers exist."""
-        attributes = {
-            name: value for name, value in vars(self.module).items() if not name.startswith("_") and _is_literal(value)
-        }
-        attributes["training"] = self.module.training
+        held = vars(self.module).items()
         own = {**self.module._parameters, **self.module._buffers}
         return {
             "class": type(self.module).__name__,
             "library": type(self.module).__module__,
             "path": self.path,
-            "attributes": {name: list(v) if isinstance(v, tuple) else v for name, v in attributes.items()},
+            "attributes": {k: number(v) for k, v in held if not k.startswith("_") and _is_literal(v)},
             "tensors": {name: meta(value) if value is not None else None for name, value in own.items()},
             "hooks": bool(self.module._forward_hooks or self.module._forward_pre_hooks),
         }
@@ -98,13 +97,12 @@ class Attributes:
             return value
         expression = f"{path}.{name}"
         if _is_literal(value):
-            self.read[expression] = list(value) if isinstance(value, tuple) else value
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                return track(value, ["self", expression], self.recorder.note)
-        elif hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
+            self.read[expression] = number(value)
+            return track(value, ["self", expression], self.recorder.note)
+        if hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
             members = [item for item in vars(value).items() if item[0].isidentifier() and _is_literal(item[1])]
             for member, content in members[:32]:
-                self.read[f"{expression}.{member}"] = list(content) if isinstance(content, tuple) else content
+                self.read[f"{expression}.{member}"] = number(content)
         return value
 
 
@@ -118,8 +116,9 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
             _patch_methods(cls, attributes, undo)
         for namespace in {id(n): n for n in map(_globals_of, classes) if n is not None}.values():
             _patch_range(namespace, undo)
-        for name in _MATH:
-            _patch_math(name, recorder, undo)
+        for name, function in list(vars(math).items()):
+            if callable(function) and not name.startswith("_"):
+                _patch_math(name, function, recorder, undo)
         yield
 
 
@@ -140,12 +139,9 @@ def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.Exi
                 return original(module, *args, **kwargs)
             finally:
                 recorder.module_stack.pop()
-
-        def run(_: Any, *inner: Any, **named: Any) -> Any:
-            return original(module, *inner, **named)
-
-        run.stark_leaf = Leaf(module, path)  # type: ignore[attr-defined]
-        return handle_torch_function(run, (), path, *args, **kwargs)
+        run: Any = functools.partial(original, module)
+        run.stark_leaf = Leaf(module, path)
+        return handle_torch_function(run, (), *args, **kwargs)
 
     torch.nn.Module.__call__ = call  # type: ignore[method-assign]
     undo.callback(setattr, torch.nn.Module, "__call__", original)
@@ -191,19 +187,17 @@ def _patch_range(namespace: dict[str, Any], undo: contextlib.ExitStack) -> None:
         return
 
     def counted(*bounds: Any) -> range:
-        return builtins.range(*(b.fact() if isinstance(b, (TracedInt, TracedFloat)) else b for b in bounds))
+        return builtins.range(*map(fact, bounds))
 
     namespace["range"] = counted
     undo.callback(namespace.pop, "range", None)
 
 
-def _patch_math(name: str, recorder: Recorder, undo: contextlib.ExitStack) -> None:
-    original: Callable[..., Any] = getattr(math, name)
-
-    def compute(*args: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], (TracedInt, TracedFloat)):
+def _patch_math(name: str, original: Callable[..., Any], recorder: Recorder, undo: contextlib.ExitStack) -> None:
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        if name in _MATH and len(args) == 1 and isinstance(args[0], (TracedInt, TracedFloat)):
             return track(original(plain(args[0])), ["math", name, expr_of(args[0])], recorder.note)
-        return original(*args)
+        return original(*map(fact, args), **kwargs)
 
     setattr(math, name, compute)
     undo.callback(setattr, math, name, original)

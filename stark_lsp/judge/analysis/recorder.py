@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType
@@ -11,10 +10,12 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..profile.cost import needed_bytes, place_of
 from ..reference.modules import tensors_of
-from . import cost, frames
+from ..reference.operators import observe
+from . import cost
 from .encode import encode, meta
-from .frames import NotTraceable
+from .frames import NotTraceable, user_frames
 from .names import name_of
 from .values import Expr, TracedFloat, TracedInt, TracedSize, plain, track
 
@@ -25,10 +26,9 @@ READS_DATA = (
 """Functions whose Python result depends on what a tensor holds."""
 METADATA = (
     "is_floating_point", "is_complex", "is_signed", "is_contiguous", "stride", "storage_offset", "element_size",
-    "type", "get_device", "is_inference", "is_conj", "is_neg", "is_sparse", "is_same_size", "untyped_storage",
-    "result_type", "is_pinned", "is_shared", "names", "has_names", "requires_grad_", "nbytes", "itemsize",
+    "get_device", "is_inference", "is_conj", "is_neg", "is_same_size", "is_pinned", "is_shared", "has_names",
 )  # fmt: skip
-"""Functions that tell about a tensor, not about what it holds."""
+"""Functions whose numbers and truth values tell about a tensor, not about what it holds."""
 MAX_NODES = 20_000
 """A longer recording is given up: nobody could read the rewritten `forward`."""
 
@@ -36,14 +36,14 @@ MAX_NODES = 20_000
 class Recorder(TorchFunctionMode):
     """The record of one call; see `tracing.analyze` for how it is used."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, root_frame: FrameType) -> None:
         super().__init__()
         self.device = device
+        self.root_frame = root_frame
+        """The frame that calls the module; frames outside it are not the user's."""
         self.nodes: list[dict[str, Any]] = []
         self.guards: list[dict[str, Any]] = []
         self.read_dtype = False
-        self.root_frame: FrameType | None = None
-        """The frame that called the module; frames outside it are not the user's."""
         self.module_stack: list[str] = []
         """Expressions of the user's modules being run, outermost first."""
         self._tensors: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
@@ -52,7 +52,7 @@ class Recorder(TorchFunctionMode):
         self._devices: list[tuple[torch.device, list[int]]] = []
         self.quiet = False
         """Whether calls go through unrecorded."""
-        self.modes = self._modes()
+        self._modes = _modes()
 
     # ---- what there is before the first operation --------------------------------------------------
 
@@ -71,9 +71,7 @@ class Recorder(TorchFunctionMode):
         if self.quiet or not mentions_call(expr):
             return
         if not any((g["expr"], g["relation"], g["value"]) == (expr, relation, value) for g in self.guards):
-            path, line = self.here()
-            guard = {"expr": expr, "relation": relation, "value": value, "after": len(self.nodes)}
-            self.guards.append({**guard, "path": path, "line": line})
+            self.guards.append({"expr": expr, "relation": relation, "value": value, "after": len(self.nodes)})
 
     def _number(self, ref: list[int], what: Any, value: int) -> Any:
         """Return a tracked size of a tensor, as a node of its own."""
@@ -105,7 +103,8 @@ class Recorder(TorchFunctionMode):
                 raise self._refuse(
                     f"the code reads what a tensor holds ({last.strip('_')}), which decides what it does"
                 )
-        self._check_modes()
+        if _modes() != self._modes:
+            raise self._refuse("the code switches autocast or gradients on or off while it runs")
         return self._record(func, name, args, kwargs, leaf)
 
     def _metadata(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
@@ -134,10 +133,6 @@ class Recorder(TorchFunctionMode):
                 return (device,)
             if name in ("Tensor.dtype.get", "torch.is_floating_point", "Tensor.is_floating_point", "torch.result_type"):
                 self.read_dtype = True
-                if name == "Tensor.dtype.get":
-                    return (tensor.dtype,)
-            if name == "Tensor.__iter__":
-                return None
             if name.endswith(".get") and not isinstance(getattr(tensor, name.split(".")[1], None), torch.Tensor):
                 return (getattr(tensor, name.split(".")[1]),)
         return None
@@ -150,9 +145,8 @@ class Recorder(TorchFunctionMode):
         node: dict[str, Any] = {"op": "module" if leaf is not None else "call", "target": name}
         if leaf is not None:
             node["module"] = leaf.describe()
-        self._encode_arguments(node, args[1:] if leaf is not None else args, kwargs)
+        self._encode_arguments(node, args, kwargs)
         versions = [tensor._version for tensor in watched]
-        before = [self._ref(tensor) if any(tensor is item for item in inputs) else None for tensor in watched]
         plain_args, plain_kwargs = unwrap(args), unwrap(kwargs)
         self.quiet = True
         try:
@@ -162,7 +156,7 @@ class Recorder(TorchFunctionMode):
             if not mutated and results and len(self.nodes) < MAX_NODES:
                 with torch._C.DisableTorchFunction():
                     node["time_ms"] = cost.measure_ms(lambda: func(*plain_args, **plain_kwargs), self.device)
-                    node["flops"] = cost.products(lambda: func(*plain_args, **plain_kwargs))
+                    node["flops"] = observe(lambda: func(*plain_args, **plain_kwargs))[1].flops
         finally:
             self.quiet = False
         if not results and not mutated:
@@ -171,7 +165,7 @@ class Recorder(TorchFunctionMode):
             return out
         self._names()
         with torch._C.DisableTorchFunction():
-            self._describe_results(node, out, inputs, watched, mutated, before)
+            self._describe_results(node, out, inputs, watched, mutated)
         return out
 
     def _encode_arguments(self, node: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -188,7 +182,6 @@ class Recorder(TorchFunctionMode):
         inputs: list[torch.Tensor],
         watched: list[torch.Tensor],
         mutated: list[int],
-        before: list[list[int] | None],
     ) -> None:
         name, results = node["target"], tensors_of(out)
         node.update(self._place())
@@ -197,27 +190,17 @@ class Recorder(TorchFunctionMode):
             node["structure"] = "sequence" if all(isinstance(item, torch.Tensor) for item in out) else "nested"
         elif not isinstance(out, torch.Tensor) and out is not None:
             raise self._refuse(f"{name} returns a {type(out).__name__}, which cannot be followed")
-        node["mutates"] = [before[i] for i in mutated if before[i] is not None]
-        node["mutates_state"] = any(before[i] is None or self._is_outside(watched[i]) for i in mutated)
+        node["mutates"] = bool(mutated)
         node["outputs"] = [meta(tensor) for tensor in results]
-        storages = {tensor.untyped_storage().data_ptr() for tensor in inputs if _has_storage(tensor)}
-        node["view"] = (
-            not mutated
-            and bool(results)
-            and all(_has_storage(t) and t.untyped_storage().data_ptr() in storages for t in results)
-            and any(t.numel() for t in results)
-        )
-        node["same"] = not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs)
-        node["safe_in_place"] = bool(mutated) and self._safe(out, inputs, watched, mutated)
-        node["bytes"] = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
+        places = {place_of(tensor) for tensor in inputs} - {None}
+        node["view"] = not mutated and bool(results) and all(place_of(tensor) in places for tensor in results)
+        node["safe_in_place"] = self._safe(out, inputs, watched, mutated)
+        node["bytes"] = 0 if node["view"] else sum(map(needed_bytes, [*watched, *results]))
         # Where nothing is multiplied, one for each element.
         elements = [tensor.numel() for tensor in [*inputs, *results]]
         node["flops"] = 0 if node["view"] else max([node.get("flops", 0), *elements])
         number = self._add(node)
-        if node["same"]:
-            # The very object that came in (dropout in eval mode): one value under two node numbers.
-            self._own(results[0], number, 0)
-            return
+        # The very object that came in (dropout in eval mode) is one value under two node numbers.
         for index, tensor in enumerate(results):
             self._own(tensor, number, index)
         if node["structure"] == "nested":
@@ -230,22 +213,25 @@ class Recorder(TorchFunctionMode):
         target = watched[mutated[0]]
         if out is not target or target is not inputs[0] or self._is_outside(target):
             return False
-        storage = target.untyped_storage().data_ptr()
-        known = [reference() for reference, _, _ in self._tensors.values()]
-        others = [tensor for tensor in known if tensor is not None and _has_storage(tensor) and tensor.numel()]
-        others += [tensor for tensor, _ in self._constants.values() if _has_storage(tensor)]
-        return not any(other.untyped_storage().data_ptr() == storage for other in others if other is not target)
+        place = place_of(target)
+        known = [
+            *(reference() for reference, _, _ in self._tensors.values()),
+            *(t for t, _ in self._constants.values()),
+        ]
+        return not any(place_of(other) == place for other in known if other is not None and other is not target)
 
     # ---- where and under what names ---------------------------------------------------------------
 
     def _place(self) -> dict[str, Any]:
-        found = frames.user_frames(sys._getframe(2), self.root_frame)
-        return {"frames": frames.describe(found), "module_path": self.module_stack[-1] if self.module_stack else "self"}
+        lines = [
+            {"path": frame.f_code.co_filename, "line": frame.f_lineno, "function": frame.f_code.co_name}
+            for frame in user_frames(self.root_frame)
+        ]
+        return {"frames": lines, "module_path": self.module_stack[-1] if self.module_stack else "self"}
 
     def _names(self) -> None:
         """Note the names under which the user's function holds tensors now."""
-        found = frames.user_frames(sys._getframe(2), self.root_frame)
-        for frame in found[:1]:
+        for frame in user_frames(self.root_frame)[:1]:
             for name, value in list(frame.f_locals.items()):
                 if isinstance(value, torch.Tensor):
                     place = self._find(value)
@@ -256,19 +242,11 @@ class Recorder(TorchFunctionMode):
 
     def here(self) -> tuple[str | None, int | None]:
         """Return the file and line of the innermost user frame."""
-        found = frames.user_frames(sys._getframe(2), self.root_frame)
+        found = user_frames(self.root_frame)
         return (found[0].f_code.co_filename, found[0].f_lineno) if found else (None, None)
 
     def _refuse(self, message: str) -> NotTraceable:
         return NotTraceable(message, *self.here())
-
-    def _check_modes(self) -> None:
-        if self._modes() != self.modes:
-            raise self._refuse("the code switches autocast or gradients on or off while it runs")
-
-    @staticmethod
-    def _modes() -> tuple[bool, bool, bool]:
-        return torch.is_grad_enabled(), torch.is_autocast_enabled(), torch.is_autocast_enabled("cpu")
 
     # ---- which tensor is which --------------------------------------------------------------------
 
@@ -316,6 +294,10 @@ class Recorder(TorchFunctionMode):
         return {"device": str(device)}
 
 
+def _modes() -> tuple[bool, bool, bool]:
+    return torch.is_grad_enabled(), torch.is_autocast_enabled(), torch.is_autocast_enabled("cpu")
+
+
 def mentions_call(expr: Expr) -> bool:
     """Whether an expression depends on what the call was given (not only on how the module is configured)."""
     if expr[0] in ("node", "input"):
@@ -350,7 +332,3 @@ def unwrap(value: Any) -> Any:
     if isinstance(value, slice):
         return slice(unwrap(value.start), unwrap(value.stop), unwrap(value.step))
     return value
-
-
-def _has_storage(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided

@@ -40,24 +40,20 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     hooked = next((m for m in module.modules() if not is_leaf(m) and (m._forward_hooks or m._forward_pre_hooks)), None)
     if hooked is not None:
         raise NotTraceable(f"{type(hooked).__name__} has forward hooks, which a rewritten forward would not call")
-    recorder = Recorder(device)
-    paths = module_paths(module)
-    _know_state(module, paths, recorder)
-    inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
-    attributes = Attributes(recorder, paths)
     with torch.no_grad(), _state_kept(module, device):
+        recorder, paths = Recorder(device, sys._getframe()), module_paths(module)
+        _know_state(module, paths, recorder)
+        inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
+        attributes = Attributes(recorder, paths)
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
-        recorder.modes = (False, *recorder.modes[1:])
-        recorder.root_frame = sys._getframe()
         with patched(module, recorder, attributes), recorder:
             out = module(*given, **given_kwargs)
             recorder.quiet = True
         recorder.quiet = False
         output = recorder.result(out)
     return {
-        "class": type(module).__name__,
         "device": device.type,
         "total_ms": total_ms,
         **probes,
@@ -66,10 +62,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "nodes": recorder.nodes,
         "output": output,
         "guards": recorder.guards,
-        "attributes": {
-            name: [number(item) for item in value] if isinstance(value, list) else number(value)
-            for name, value in attributes.read.items()
-        },
+        "attributes": attributes.read,
         "read_dtype": recorder.read_dtype,
     }
 
@@ -122,22 +115,18 @@ def _add_inputs(
 def _describe_input(value: Any, expression: str, described: list[dict[str, Any]], recorder: Recorder) -> Any:
     if isinstance(value, torch.Tensor):
         recorder.add_input(value, expression)
-        described.append({"expression": expression, "kind": "tensor", "node": len(recorder.nodes) - 1})
         return value
-    if value is None or isinstance(value, (bool, str)):
-        described.append({"expression": expression, "kind": "value", "value": value})
-        return value
-    if isinstance(value, (int, float)):
-        described.append({"expression": expression, "kind": "value", "value": number(value)})
+    if value is None or isinstance(value, (bool, int, float, str)):
+        described.append({"expression": expression, "value": number(value)})
         return track(value, ["input", expression], recorder.note)
     if isinstance(value, (list, tuple)):
-        described.append({"expression": f"len({expression})", "kind": "value", "value": len(value)})
+        described.append({"expression": f"len({expression})", "value": len(value)})
         members = [_describe_input(m, f"{expression}[{i}]", described, recorder) for i, m in enumerate(value)]
         if isinstance(value, tuple):
             return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
         return members
     if isinstance(value, dict):
-        described.append({"expression": f"len({expression})", "kind": "value", "value": len(value)})
+        described.append({"expression": f"len({expression})", "value": len(value)})
         return {k: _describe_input(m, f"{expression}[{k!r}]", described, recorder) for k, m in value.items()}
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):

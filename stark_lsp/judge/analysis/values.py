@@ -36,6 +36,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+def fact(value: Any) -> Any:
+    """Return the plain number behind a tracked one, on which the code relies from now on; anything else as it is."""
+    return value.fact() if isinstance(value, (TracedInt, TracedFloat)) else value
+
+
 def track(value: Any, expr: Expr, note: Note) -> Any:
     """Return `value` as a tracked number; booleans and non-numbers stay as they are."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -76,20 +81,19 @@ def _compare(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _fact_operation(name: str) -> Callable[[Any, Any], Any]:
+def _fact_operation(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
     compute = getattr(operator, f"{name}_" if name in ("and", "or") else name)
 
     def method(self: Any, other: Any) -> Any:
-        return compute(self.fact(), plain(other)) if isinstance(other, int) else NotImplemented
+        if not isinstance(other, int):
+            return NotImplemented
+        return compute(other, self.fact()) if reflected else compute(self.fact(), fact(other))
 
     return method
 
 
 def _fact_function(compute: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        return compute(self.fact(), *args)
-
-    return method
+    return lambda self, *args: compute(self.fact(), *args)
 
 
 class _Tracked:
@@ -123,19 +127,16 @@ class _Tracked:
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other  # type: ignore[operator]
 
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __reduce__(self) -> Any:
         value = self.fact()
         return (type(value), (value,))
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
-
-    def __copy__(self) -> Any:
-        return self
-
 
 # Set here: int and float declare them in ways that no common method fits.
-for _function in (hash, int, float, str, repr, format, math.trunc, abs, round):
+for _function in (hash, int, float, str, repr, format, math.trunc, math.floor, math.ceil, abs, round, operator.invert):
     setattr(_Tracked, f"__{_function.__name__}__", _fact_function(_function))
 for _name, _symbol in _BINARY.items():
     setattr(_Tracked, f"__{_name}__", _binary(_name, _symbol, reflected=False))
@@ -143,18 +144,20 @@ for _name, _symbol in _BINARY.items():
 for _name, _symbol in _COMPARE.items():
     setattr(_Tracked, f"__{_name}__", _compare(_name, _symbol))
 for _name in _FACTS:
-    setattr(_Tracked, f"__{_name}__", _fact_operation(_name))
+    setattr(_Tracked, f"__{_name}__", _fact_operation(_name, reflected=False))
+    setattr(_Tracked, f"__r{_name}__", _fact_operation(_name, reflected=True))
 
 
 class TracedInt(_Tracked, int):
     """A whole number with its expression."""
 
-    def __index__(self) -> int:
-        return int(self.fact())
+    bit_length = _fact_function(int.bit_length)
 
 
 class TracedFloat(_Tracked, float):
     """A real number with its expression."""
+
+    is_integer = _fact_function(float.is_integer)
 
 
 class TracedSize(tuple):  # type: ignore[type-arg]

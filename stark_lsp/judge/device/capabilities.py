@@ -97,8 +97,7 @@ def _attributes(number: int) -> dict[str, Any]:
 
 def headers() -> list[tuple[str, str]]:
     """Return name and folder of the headers that are installed."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    folders = [*(os.path.join(home, "include") for home in homes if home), *FOLDERS]
+    folders = [*(os.path.join(home, "include") for home in toolkit.homes()), *FOLDERS]
     found = []
     for name, header in HEADERS.items():
         place = next((folder for folder in folders if os.path.isfile(os.path.join(folder, header))), None)
@@ -141,13 +140,18 @@ def _cpu() -> dict[str, Any]:
 
 def _instructions() -> list[str]:
     """Return the vector instructions that matter, in the order of `INSTRUCTIONS`."""
+    have = set(cpu_info("flags", "Features").split())
+    return [flag for flag in INSTRUCTIONS if flag in have]
+
+
+def cpu_info(*names: str) -> str:
+    """Return what the system says of the first CPU under one of these names, nothing where it does not."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
-            name, _, flags = line.partition(":")
-            if name.strip() in ("flags", "Features"):
-                have = set(flags.split())
-                return [flag for flag in INSTRUCTIONS if flag in have]
-    return []
+            name, _, said = line.partition(":")
+            if name.strip() in names:
+                return said.strip()
+    return ""
 
 
 def _cores() -> int | None:

@@ -12,18 +12,14 @@ from typing import Any
 import torch
 
 from ..correctness.classify import host_compiler
-from . import toolkit
+from . import capabilities, toolkit
 
 
 def device_name(device: str) -> str:
     """Return the device's name for a person."""
     if device == "cuda":
         return str(torch.cuda.get_device_name(0))
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine() or "CPU"
+    return capabilities.cpu_info("model name") or platform.processor() or platform.machine() or "CPU"
 
 
 def load_notes() -> list[str]:
@@ -72,7 +68,7 @@ def device_key(device: str) -> str:
 
 
 def environment(device: str, threads: int, inputs: list[torch.Tensor]) -> dict[str, Any]:
-    """Return `core.Environment` in wire form."""
+    """Return `core.Environment` in wire form, but for how candidates are kept apart."""
     dtypes = list(dict.fromkeys(str(tensor.dtype).replace("torch.", "") for tensor in inputs))
     return {
         "device": device_name(device),
@@ -86,5 +82,4 @@ def environment(device: str, threads: int, inputs: list[torch.Tensor]) -> dict[s
         "threads": threads,
         "dtypes": dtypes,
         "shapes": ["x".join(str(size) for size in tensor.shape) or "scalar" for tensor in inputs],
-        "isolation": "process",
     }

@@ -10,6 +10,11 @@ import subprocess
 _RELEASE = re.compile(r"release (\d+\.\d+)")
 
 
+def homes() -> list[str]:
+    """Return the folders that the toolkit may be in."""
+    return [*filter(None, (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"))), "/usr/local/cuda"]
+
+
 def find(name: str, *folders: str) -> str | None:
     """Return the path of a program of the toolkit that torch would use, None if it is not installed.
 
@@ -18,9 +23,9 @@ def find(name: str, *folders: str) -> str | None:
     folders
         Where it may lie, besides `bin` below the toolkit's folder and the path: below that folder, or absolute.
     """
-    for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
-        for folder in ("bin", *folders) if home else ():
-            path = os.path.join(home or "", folder, name)
+    for home in homes():
+        for folder in ("bin", *folders):
+            path = os.path.join(home, folder, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return path
     return shutil.which(name)

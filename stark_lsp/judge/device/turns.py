@@ -107,22 +107,16 @@ def living(folder: str, mine: str = "") -> list[str]:
     for name in names:
         if name == mine:
             found.append(name)
-            continue
-        if name.startswith("."):
-            continue
-        path = os.path.join(folder, name)
-        try:
-            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC), "r+b", buffering=0)
-        except OSError:
-            continue
-        with file:
+        elif not name.startswith("."):
+            path = os.path.join(folder, name)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with open(path, "r+b", buffering=0) as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(path)
             except BlockingIOError:
                 found.append(name)
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            except OSError:
+                continue  # its owner has just left
     return found
 
 

@@ -14,7 +14,6 @@ Figures = Mapping[str, Mapping[str, Any]]
 mangled or not."""
 
 NOTES_LIMIT = 20
-METRICS_LIMIT = 20
 LOOPS_LIMIT = 8
 IDLE_SHARE = 0.5
 """When kernels fill less of the runtime than this, their start and the gaps between them are what takes the time."""
@@ -32,7 +31,7 @@ def make_profile(
     cost: Mapping[str, Any] | None = None,
     calibration: roofline.Calibration | None = None,
     runtime_ms: float | None = None,
-    metrics: Iterable[Mapping[str, Any]] = (),
+    metrics: Iterable[dict[str, Any]] = (),
     notes: Iterable[str] = (),
     loops: Iterable[str] = (),
 ) -> dict[str, Any]:
@@ -77,7 +76,7 @@ def make_profile(
         "bandwidth_share": _share(memory_us, runtime_us),
         "compute_share": _share(compute_us, runtime_us),
         "bound": _bound(memory_us, compute_us, runtime_us, device_us if on_gpu else None),
-        "metrics": _metrics(metrics),
+        "metrics": list(metrics),
         "scalar_loops": list(dict.fromkeys(_texts(list(loops))))[:LOOPS_LIMIT],
         "notes": list(dict.fromkeys([*told, *_texts(list(notes))]))[:NOTES_LIMIT],
     }
@@ -177,15 +176,6 @@ def _spilled(figures: Mapping[str, Any]) -> int | None:
     """Return the local memory of a thread: spilled registers lie on its stack, and so do arrays indexed at run time."""
     known = [size for key in ("local_bytes", "stack_bytes") if (size := claims.whole(figures.get(key))) is not None]
     return max(known) if known else None
-
-
-def _metrics(value: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found = []
-    for item in list(value)[:METRICS_LIMIT]:
-        figure = claims.number(item.get("value"))
-        if figure is not None:
-            found.append({"name": _text(item.get("name"), 80), "value": figure, "unit": _text(item.get("unit"), 20)})
-    return found
 
 
 def _share(part_us: float | None, runtime_us: float | None) -> float | None:

@@ -56,9 +56,7 @@ def distinct_bytes(tensors: list[torch.Tensor]) -> int:
     regions: dict[tuple[str, int], int] = {}
     total = 0
     for tensor in tensors:
-        pairs = zip(tensor.shape, _strides(tensor))
-        needed = math.prod(size if stride else min(size, 1) for size, stride in pairs) * tensor.element_size()
-        place = _place(tensor)
+        needed, place = needed_bytes(tensor), place_of(tensor)
         if place is None:
             total += needed
         else:
@@ -66,14 +64,17 @@ def distinct_bytes(tensors: list[torch.Tensor]) -> int:
     return total + sum(regions.values())
 
 
-def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
+def needed_bytes(tensor: torch.Tensor) -> int:
+    """Return the bytes that a full read or write of a tensor moves; repeated elements count once."""
     try:
-        return tuple(tensor.stride())
+        steps = tensor.stride()
     except RuntimeError:  # sparse and nested tensors have none
-        return (1,) * tensor.dim()
+        steps = (1,) * tensor.dim()
+    sizes = (size if step else min(size, 1) for size, step in zip(tensor.shape, steps))
+    return math.prod(sizes) * tensor.element_size()
 
 
-def _place(tensor: torch.Tensor) -> tuple[str, int] | None:
+def place_of(tensor: torch.Tensor) -> tuple[str, int] | None:
     """Return where a tensor's memory begins, None for one without."""
     try:
         address = int(tensor.untyped_storage().data_ptr())

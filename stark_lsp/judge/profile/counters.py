@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import glob
-import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +27,8 @@ DURATION = "gpu__time_duration.sum"
 """By which the kernels of one pass are weighed."""
 LAUNCHES = 50
 """Kernels that are looked at; each is run several times."""
+MOST = 1e18
+"""A figure beyond this is nonsense: the candidate may write to the same file."""
 
 MISSING = (
     "Hardware counters were not read: NVIDIA Nsight Compute (ncu) was not found. "
@@ -130,7 +131,7 @@ def _number(text: str) -> float | None:
         value = float(text.replace(",", ""))
     except ValueError:
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return value if 0 <= value < MOST else None
 
 
 def _version(path: str) -> list[int]:

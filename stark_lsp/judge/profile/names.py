@@ -36,12 +36,12 @@ def short(name: str) -> str:
         return cut(name)
     if name.startswith("_Z"):
         return cut(_from_mangled(name) or name)
-    head, arguments = _split(name)
-    bare = base(head)
+    path, arguments = _signature(name)
+    bare = path.rpartition("::")[2]
     if not bare:
         return cut(name)
     if arguments:
-        inner = _NAMESPACES.sub("", arguments)
+        inner = _NAMESPACES.sub("", arguments.replace(f"{ANONYMOUS}::", ""))
         while "> >" in inner:
             inner = inner.replace("> >", ">>")
         bare += f"<{cut(inner, ARGUMENTS_LIMIT)}>"
@@ -62,15 +62,26 @@ def base(name: str) -> str:
 
 def qualified(name: str) -> str:
     """Return a demangled kernel name with its namespaces, without return type, template arguments and parameters."""
-    found, depth, before = "", 0, ""
+    return _signature(name)[0]
+
+
+def _signature(name: str) -> tuple[str, str]:
+    """Return what `qualified` does, and the template arguments of the function itself, as far as they go."""
+    path, arguments, depth, before = "", "", 0, ""
     for sign in name.replace("(anonymous namespace)", ANONYMOUS):
         if sign == "(" and depth == 0:
             break
-        closes = sign == ">" and before != "-"
-        depth += (sign == "<") - closes
-        found += sign if depth == 0 and not closes else ""
+        closes = sign == ">" and before != "-" and depth > 0
+        depth -= closes
+        if depth:
+            arguments += sign
+        elif not closes:
+            # What came before are arguments of a namespace, or of the type that is returned.
+            arguments = ""
+            path += sign if sign != "<" else ""
+        depth += sign == "<"
         before = sign
-    return found.strip().rpartition(" ")[2]
+    return path.strip().rpartition(" ")[2], arguments.strip()
 
 
 def same(defined: str, launched: str) -> bool:
@@ -85,31 +96,6 @@ def same(defined: str, launched: str) -> bool:
     """
     wanted, found = base(defined), base(launched)
     return bool(wanted) and (wanted == found or wanted == _TRITON_SUFFIX.sub("", found))
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Return what stands before the template arguments of the function itself, and those arguments."""
-    text = name.replace("(anonymous namespace)::", "")
-    depth = 0
-    start = -1
-    last: tuple[int, int] | None = None
-    end = len(text)
-    for index, letter in enumerate(text):
-        if letter == "<":
-            start = index if depth == 0 else start
-            depth += 1
-        elif letter == ">" and depth and text[index - 1] != "-":
-            depth -= 1
-            if depth == 0:
-                last = (start, index)
-        elif letter == "(" and depth == 0:
-            end = index
-            break
-    if depth:  # cut in the midst of the arguments
-        return text[:start], text[start + 1 :]
-    if last is not None and last[1] == end - 1:
-        return text[: last[0]], text[last[0] + 1 : last[1]].strip()
-    return text[:end], ""
 
 
 def mangled_parts(name: str) -> list[str]:

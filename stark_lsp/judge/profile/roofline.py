@@ -119,13 +119,9 @@ def load(cache_dir: str, device: str) -> Calibration | None:
 
 def key(device: str) -> str:
     """Return what a calibration depends on: the GPU, its driver and torch; or the CPU model, threads and torch."""
-    if device == "cuda":
-        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        chip = getattr(properties, "uuid", None) or properties.name
-        parts = [str(properties.name), str(chip), str(fingerprint.driver_version()), str(torch.__version__)]
-    else:
-        parts = [fingerprint.device_name("cpu"), str(torch.get_num_threads()), str(torch.__version__)]
-    return "|".join([str(VERSION), device, *parts])
+    on_gpu = device == "cuda"
+    own = [fingerprint.device_key(device), fingerprint.driver_version()] if on_gpu else [torch.get_num_threads()]
+    return "|".join(map(str, [VERSION, device, fingerprint.device_name(device), *own, torch.__version__]))
 
 
 def calibrate(device: str) -> Calibration:

@@ -8,6 +8,7 @@ changed: to look at 160 weights takes 80 us a call, to find that they are the sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ FEW = 6
 """The most parts that are said by name."""
 _CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 """Classes whose forward, or whose owner's, may do something else once they have one more part."""
+_NOT_FINITE = re.compile(r"\b(?:nan|inf)\b")
+"""What is written of a setting so, alone or in a tuple, is no expression."""
 _CAPABILITY = {"cpu": "torch.backends.cpu.get_cpu_capability()", "cuda": "_stark_capability(device)"}
 _CUDA = "_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)\n\n\n"
 _RUN = '''\
@@ -98,7 +101,7 @@ def conditions(parts: Sequence[Sequence[Any]] | None) -> list[str] | None:
     for path, kind, settings in parts:
         names = [*path.split("."), *settings] if path else list(settings)
         plain = all(name.isidentifier() and name not in ("part", "kind") for name in names)
-        if kind in _CONTAINERS or not plain or any(value in ("nan", "inf", "-inf") for value in settings.values()):
+        if kind in _CONTAINERS or not plain or any(_NOT_FINITE.search(value) for value in settings.values()):
             return None
         if path:
             said = ", ".join([f"self.{path}", f'"{kind}"', *(f"{name}={value}" for name, value in settings.items())])

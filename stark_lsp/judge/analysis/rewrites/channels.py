@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch.fx import Node
 
 from .linear import SUMS, Reduction, Value, summed
-from .rule import Cannot, aten, shape_of
+from .rule import Cannot, aten, for_each, shape_of
 
 
 class Convolution(NamedTuple):
@@ -32,8 +32,13 @@ class Convolution(NamedTuple):
 
 
 def convolution_of(node: Node) -> Convolution | None:
-    """Return what a node calls; None if that is no convolution."""
-    return Convolution(*node.args) if node.target is aten.convolution.default else None  # type: ignore[arg-type]
+    """Return what a node calls, its numbers for each dimension; None if that is no convolution."""
+    if node.target is not aten.convolution.default:
+        return None
+    given, rank = list(node.args), len(shape_of(node.args[1])) - 2
+    for place in (3, 4, 5, 7):  # stride, padding, dilation and output padding
+        given[place] = for_each(given[place], rank)
+    return Convolution(*given)  # type: ignore[arg-type]
 
 
 def multiplications(node: Node, of: Convolution) -> int:

@@ -7,6 +7,7 @@ import operator
 from torch.fx import Node
 
 from .linear import SUMS, Reduction, Value, summed
+from .pools import pieces
 from .rule import Cannot, aten, shape_of
 
 FORMS = (aten.view.default, aten.unsqueeze.default, aten.squeeze.dim)
@@ -19,7 +20,9 @@ class Columns(Reduction):
 
     def _found(self) -> Node:
         if self._node.target is aten.avg_pool2d.default:
-            of, each = self._pooled()
+            of, (rows, each) = self._node.args[0], pieces(self._node)
+            if rows != 1 or shape_of(of)[-1] % each:
+                raise Cannot
         else:
             of, dims = summed(self._node)
             each = shape_of(of)[-1]
@@ -33,16 +36,6 @@ class Columns(Reduction):
             raise Cannot
         self._columns, self._each = shape[-1], each
         return of
-
-    def _pooled(self) -> tuple[Node, int]:
-        """Return what is pooled along its last dimension, and how many elements at a time."""
-        of, size, *more = self._node.args
-        rows, each = size  # type: ignore[misc]
-        if more[1:] or self._node.kwargs or rows != 1 or (more and list(more[0]) not in ([], [1, each])):  # type: ignore[arg-type]
-            raise Cannot
-        if shape_of(of)[-1] % int(each):
-            raise Cannot
-        return of, int(each)  # type: ignore[return-value]
 
     def _count(self) -> int:
         return self._each

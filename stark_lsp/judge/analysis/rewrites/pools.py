@@ -14,10 +14,12 @@ from torch.fx import Node
 
 from .channels import Convolution, convolution_of, multiplications
 from .linear import Reduction, Value
-from .rule import Cannot, aten, shape_of
+from .rule import Cannot, aten, for_each, shape_of
 
 POOLS = {2: aten.avg_pool2d.default, 3: aten.avg_pool3d.default}
 """By how many dimensions an image has."""
+MAXIMA = {2: aten.max_pool2d_with_indices.default, 3: aten.max_pool3d_with_indices.default}
+"""The same; by the time that Inductor is handed a graph, windows that it writes itself are other operators."""
 
 
 class Pools(Reduction):
@@ -29,7 +31,7 @@ class Pools(Reduction):
         of: Any = self._node
         self._sizes: list[int] = []
         while of.target in POOLS.values() and (of is self._node or len(of.users) == 1):
-            sizes = _pieces(of)
+            sizes = pieces(of)
             self._sizes = [one * more for one, more in zip(sizes, self._sizes)] or sizes
             of = of.args[0]
         rank = len(shape_of(of))
@@ -101,10 +103,24 @@ class Pools(Reduction):
         )
 
 
-def _pieces(node: Node) -> list[int]:
+def pieces(node: Node) -> list[int]:
     """Return the sizes of what average pooling takes together, side by side."""
-    size, *more = node.args[1:]
-    sizes = [int(one) for one in size]  # type: ignore[union-attr]
-    if len(more) > 1 or node.kwargs or (more and list(more[0]) not in ([], sizes)) or math.prod(sizes) == 1:  # type: ignore[arg-type]
+    _, sizes, stride, padding, ceil, _, divisor = pooled(node)
+    if stride != sizes or any(padding) or ceil or divisor is not None or math.prod(sizes) == 1:
         raise Cannot
-    return sizes
+    return sizes  # type: ignore[no-any-return]
+
+
+def pooled(node: Node) -> tuple[Any, ...]:
+    """Return the arguments of pooling, whole: sizes for each dimension, and what is not given as its default."""
+    x, sizes, *given = node.args
+    if node.kwargs:
+        raise Cannot
+    average = node.target in POOLS.values()
+    rank = next(rank for rank in POOLS if node.target in (POOLS[rank], MAXIMA[rank]))
+    more: list[Any] = [[], 0, False, True, None] if average else [[], 0, 1, False]
+    found: list[Any] = [sizes, *given, *more[len(given) :]]
+    found[1] = found[1] or sizes
+    # Behind sizes, stride and padding, and of a maximum dilation, are flags.
+    sized = 3 if average else 4
+    return (x, *(for_each(one, rank) for one in found[:sized]), *found[sized:])

@@ -75,3 +75,9 @@ def shape_of(node: Any) -> list[int]:
     if not isinstance(value, torch.Tensor) or value.dtype not in WIDE:
         raise Cannot
     return [int(size) for size in value.shape]
+
+
+def for_each(given: Any, rank: int) -> list[int]:
+    """Return what is given for each of so many dimensions; one number stands for all."""
+    sizes = [int(size) for size in given] if isinstance(given, (list, tuple)) else [int(given)]
+    return sizes * rank if len(sizes) == 1 else sizes

@@ -16,15 +16,13 @@ from typing import Any, NamedTuple
 from torch.fx import Node
 
 from .channels import convolution_of
-from .pools import POOLS
+from .pools import MAXIMA, POOLS, pooled
 from .rule import Cannot, Rule, aten, shape_of
 
 MOST = 64
 """Places of a window; the text of a kernel grows with them."""
 LEAST = 1 << 18
 """Elements that a result must have to be worth it."""
-MAXIMA = (aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default)
-"""By the time that Inductor is handed a graph, windows that it writes itself are other operators."""
 
 
 class Window(NamedTuple):
@@ -111,9 +109,7 @@ class Average(Windows):
 
     def result(self) -> Node:
         """Return the mean of the shifted inputs."""
-        x, sizes, stride, padding, ceil, counted, divisor = _given(
-            self._node, ([], 0, False, True, None), len(shape_of(self._node)) - 2
-        )
+        x, sizes, stride, padding, ceil, counted, divisor = pooled(self._node)
         if math.prod(sizes) <= self.WRITTEN or ceil or divisor is not None or (any(padding) and not counted):
             raise Cannot
         if all(one >= size for one, size in zip(stride, sizes)):
@@ -132,31 +128,8 @@ class Maximum(Windows):
     def result(self) -> Node:
         """Return the largest of the shifted inputs; one that is no number makes the result none, as in PyTorch."""
         pool: Any = self._node.args[0]
-        if pool.target not in MAXIMA or self._node.args[1] != 0 or len(pool.users) != 1:
+        if pool.target not in MAXIMA.values() or self._node.args[1] != 0 or len(pool.users) != 1:
             raise Cannot
-        x, sizes, stride, padding, dilation, _ = _given(pool, ([], 0, 1, False), len(shape_of(self._node)) - 2)
+        x, sizes, stride, padding, dilation, _ = pooled(pool)
         windows = [Window(*how) for how in zip(sizes, stride, padding, dilation)]
         return self.folded(aten.maximum.default, (part for _, part in self.shifted(x, windows, -math.inf)))
-
-
-def _given(node: Node, more: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """Return the arguments of pooling, whole: sizes for each dimension, and what is not given as its default.
-
-    Parameters
-    ----------
-    more
-        Defaults of what follows the input and the window's size.
-    """
-    x, sizes, *given = node.args
-    if node.kwargs:
-        raise Cannot
-    found: list[Any] = [sizes, *given, *more[len(given) :]]
-    if found[1] == []:
-        found[1] = sizes
-    # A number in front of the flags stands for all dimensions.
-    for place, one in enumerate(found):
-        if isinstance(one, (list, tuple)):
-            found[place] = [int(size) for size in one] * (rank if len(one) == 1 else 1)
-        elif isinstance(one, int) and not isinstance(one, bool) and place <= 3:
-            found[place] = [one] * rank
-    return (x, *found)
