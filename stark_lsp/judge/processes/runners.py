@@ -127,18 +127,18 @@ class RunnerProcess:
             pass_fds=() if its is None else (its.fileno(),),
         ).result()
 
-    def give(self, path: str, name: str = "") -> str:
+    def give(self, path: str) -> str:
         """Hand a file over; returns the path under which the child can read it."""
         loaded = self._gpu.resident.get(path) if self._gpu is not None and self.exchange is not None else None
         if loaded is None or self.exchange is None:
             # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
             links = self.confinement is None or self.confinement.separates_files
-            return self.files.give(path, name, link=links)
+            return self.files.give(path, link=links)
         if self._asked:
             # What was handed over before the last request has been read.
             self.exchange.reset()
             self._asked = False
-        place = self.files.place(path, name)
+        place = self.files.place(path)
         tensorfile.write(place, loaded.skeleton, loaded.tensors, self.exchange, loaded.heads)
         return place
 
@@ -238,18 +238,14 @@ class RunnerProcess:
         limits = {False: run_s, True: build_s or run_s}
         while True:
             begin = time.monotonic()
-            request = piece = None
+            message: dict[str, Any] | None = None
             building = False
             try:
                 message = self._channel.receive(begin + TICK_S)
                 if message.pop("nonce", "") != self._channel.nonce:
                     raise ChannelDamaged("an answer to another request than the last one")
-                request = message.get("build")
-                piece = message.get("pour")
-                if not isinstance(piece, dict):
-                    piece = None
-                    if not isinstance(request, dict):
-                        return message
+                if not any(isinstance(message.get(wish), dict) for wish in ("pour", "build")):
+                    return message
             except ChannelClosed:
                 raise self._death() from None
             except ChannelDamaged as error:
@@ -264,10 +260,10 @@ class RunnerProcess:
             if spent[building] > limits[building]:
                 self.kill()
                 raise RunnerTimedOut(building, limits[building])
-            if piece is not None:
-                self._take_piece(piece, run_s)
-            elif request is not None:
-                self._build(request, run_s)
+            if message is not None and isinstance(message.get("pour"), dict):
+                self._take_piece(message["pour"], run_s)
+            elif message is not None:
+                self._build(message["build"], run_s)
 
     def _compilers(self) -> list[int]:
         """Return the processes it started itself, such as those of a just-in-time compiler."""
@@ -384,23 +380,16 @@ class RunnerProcess:
         Whoever waits for an answer in another thread is told that the child died. Some that were being started may be
         left, which `kill` finds.
         """
-        if self._hold():
-            for pid in process_trees.descendants(self.pid):
-                process_trees.kill(pid)
-            process_trees.kill(self.pid)
+        if self.alive:
+            self._kill_tree(0.0)
 
-    def _hold(self) -> bool:
-        """Stop it, so that it cannot start more while those below it are found; returns whether it lives."""
-        lives = self.alive
-        if lives:
+    def _kill_tree(self, seconds: float = 0.8) -> None:
+        """Send SIGKILL to the process and all below it, again for so long as there are such."""
+        if self.alive:
+            # It cannot start more while those below it are found.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGSTOP)
-        return lives
-
-    def _kill_tree(self) -> None:
-        """Send SIGKILL to the process and all below it."""
-        if self._hold():
-            process_trees.kill_below(self.pid)
+            process_trees.kill_below(self.pid, seconds=seconds)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         if self.alive:
