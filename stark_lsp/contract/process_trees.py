@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
-_THREADS = 17
+THREADS = 17
 """Place of `num_threads` in /proc/<pid>/stat after the command, see proc(5)."""
-
-
-def _prctl(option: int, value: int) -> bool:
-    """Call prctl(2); False where there is none."""
-    if not sys.platform.startswith("linux"):
-        return False
-    return bool(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0)
-
-
-def adopt_orphans() -> bool:
-    """Make this process the parent of descendants whose own parent has died (Linux)."""
-    return _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with_parent(sig: int = signal.SIGKILL) -> bool:
-    """Have the kernel send `sig` to this process when the thread that started it ends (Linux)."""
-    return _prctl(PR_SET_PDEATHSIG, int(sig))
 
 
 def parents(*, dead: bool = False) -> dict[int, int]:
@@ -47,7 +26,7 @@ def parents(*, dead: bool = False) -> dict[int, int]:
                 continue
             with contextlib.suppress(OSError):
                 fields = fields_of(int(name))
-                if (fields[0] in (b"Z", b"X") and int(fields[_THREADS]) <= 1) is dead:
+                if (fields[0] in (b"Z", b"X") and int(fields[THREADS]) <= 1) is dead:
                     found[int(name)] = int(fields[1])
         return found
     listing = subprocess.run(

@@ -13,9 +13,10 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...contract import imports, process_trees
+from ...contract import imports
 from ...contract.errors import Bad, cut, full_text
 from ...contract.frames import Channel, ChannelClosed, take_private_pipes
+from ...contract.prctl import die_with_parent
 from ..building import proxy
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def serve(ready: Callable[[Channel], Callable[[dict[str, Any]], Any]]) -> None:
     ready
         Does what takes most of a child's start, before it is needed, and returns what carries out a request.
     """
-    process_trees.die_with_parent()
+    die_with_parent()
     # When memory runs out, this process is to go before the editor does.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
