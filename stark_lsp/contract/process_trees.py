@@ -150,6 +150,26 @@ def kill_below(
         time.sleep(0.005)
 
 
+def kill_tree(root: int, seconds: float = 5.0) -> bool:
+    """Kill `root`, its group and everything below it; returns whether all below is gone.
+
+    It is kept, stopped, until nothing is left below it: it can start no more then, and if it adopts orphans, what it
+    would adopt cannot escape.
+
+    Parameters
+    ----------
+    seconds
+        How long to go on; it takes some milliseconds unless the machine is very busy or the kernel holds on
+        to a process, as a hung driver does.
+    """
+    _signal([root], signal.SIGSTOP)
+    gone = kill_below(root, seconds=seconds)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(root, signal.SIGKILL)
+    kill(root)
+    return gone
+
+
 def of_another_session(pid: int) -> bool:
     """Whether a process is in another session than this one; a process can leave a session, but never join one."""
     try:

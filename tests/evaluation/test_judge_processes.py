@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, candidate_with, judging, make_problem
 
+from stark_lsp.contract.process_trees import descendants
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.judge import WorkerJudge
-from stark_lsp.evaluation.processes import descendants
 from stark_lsp.evaluation.supervisor import WorkerState
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")

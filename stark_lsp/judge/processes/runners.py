@@ -31,6 +31,8 @@ WATCH_S = 0.2
 """How often the size of the process tree and of its folder is looked at."""
 REST_S = 1.0
 """A child that nothing was asked of for so long is looked at while it rests; between timed rounds there is less."""
+TREE_S = 0.8
+"""So long those below one are looked for, to be killed before it."""
 KILL_S = 5.0
 """A process that has not ended so long after SIGKILL sits in the kernel, as with a driver that hangs."""
 SIGNALLED = 128
@@ -381,16 +383,12 @@ class RunnerProcess:
         left, which `kill` finds.
         """
         if self.alive:
-            self._kill_tree(0.0)
+            process_trees.kill_tree(self.pid, seconds=0.0)
 
-    def _kill_tree(self, seconds: float = 0.8) -> None:
-        """Send SIGKILL to the process and all below it, again for so long as there are such."""
+    def _kill_tree(self) -> None:
+        """Send SIGKILL to the process and all below it; once it has ended, to what is left of its group."""
         if self.alive:
-            # It cannot start more while those below it are found.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGSTOP)
-            process_trees.kill_below(self.pid, seconds=seconds)
+            process_trees.kill_tree(self.pid, TREE_S)
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        if self.alive:
-            process_trees.kill(self.pid)
