@@ -13,7 +13,7 @@ from typing import Any
 
 from ...contract.frames import Channel
 from ..device import toolkit
-from ..processes.runner import serve
+from ..processes.serving import serve
 from . import quicker
 
 _FUNCTION = re.compile(r"^\s*Function (\S+?):\s*$", re.M)
