@@ -177,7 +177,7 @@ class RunnerProcess:
     def wait_ready(self) -> None:
         """Wait until torch is imported."""
         if not self._ready:
-            self._receive(START_S, START_S)
+            self._receive(START_S)
             self._ready = True
             self._rests = time.monotonic()
 
@@ -234,10 +234,10 @@ class RunnerProcess:
             self.kill()
             raise RunnerTimedOut(False, seconds) from None
 
-    def _receive(self, run_s: float, build_s: float) -> dict[str, Any]:
+    def _receive(self, run_s: float, build_s: float = 0.0) -> dict[str, Any]:
         """Wait for one answer, and charge the time to running or to building, whichever went on."""
         spent = {False: 0.0, True: 0.0}
-        limits = {False: run_s, True: build_s or run_s}
+        limits = {False: run_s, True: build_s}
         while True:
             begin = time.monotonic()
             message: dict[str, Any] | None = None
@@ -254,7 +254,8 @@ class RunnerProcess:
                 self.kill()
                 raise RunnerForged(str(error)) from error
             except DeadlinePassed:
-                building = bool(build_s) and bool(self._compilers())
+                # While it rests others are timed, and to look for compilers is to look at everything that runs.
+                building = bool(build_s) and not self._stopped and bool(self._compilers())
             took = 0.0 if self._stopped else time.monotonic() - begin
             spent[building] += took
             self.build_s += took if building else 0.0
