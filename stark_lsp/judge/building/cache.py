@@ -190,9 +190,10 @@ class TritonCache(Store):
         """Keep what a candidate that was not cut short has compiled into its folder; one that holds nothing is not."""
         key = self._key(source)
         with self.hold(key, 0.0) as held, contextlib.suppress(OSError, copies.TooLarge):
-            if held and next(copies.files(made), None) is not None:
+            if held:
                 with self._made(key, {}) as new:
-                    copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT)
+                    if not copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT):
+                        raise FileNotFoundError("nothing was compiled")
 
 
 def lead_here(folder: str) -> None:
