@@ -7,6 +7,8 @@ import os
 import shutil
 import tempfile
 
+from ...contract.scratch import remove_scratch
+
 
 class Folder:
     """One child's folder, made below `parent`, with `in` (written by the judge) and `out` (written by the child)."""
@@ -57,4 +59,4 @@ class Folder:
 
     def remove(self) -> None:
         """Remove it with all that is in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_scratch(self.path)
