@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
-_THREADS = 17
+THREADS = 17
 """Place of `num_threads` in /proc/<pid>/stat after the command, see proc(5)."""
-
-
-def _prctl(option: int, value: int) -> bool:
-    """Call prctl(2); False where there is none."""
-    if not sys.platform.startswith("linux"):
-        return False
-    return bool(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0)
-
-
-def adopt_orphans() -> bool:
-    """Make this process the parent of descendants whose own parent has died (Linux)."""
-    return _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with_parent(sig: int = signal.SIGKILL) -> bool:
-    """Have the kernel send `sig` to this process when the thread that started it ends (Linux)."""
-    return _prctl(PR_SET_PDEATHSIG, int(sig))
 
 
 def parents(*, dead: bool = False) -> dict[int, int]:
@@ -47,7 +26,7 @@ def parents(*, dead: bool = False) -> dict[int, int]:
                 continue
             with contextlib.suppress(OSError):
                 fields = fields_of(int(name))
-                if (fields[0] in (b"Z", b"X") and int(fields[_THREADS]) <= 1) is dead:
+                if (fields[0] in (b"Z", b"X") and int(fields[THREADS]) <= 1) is dead:
                     found[int(name)] = int(fields[1])
         return found
     listing = subprocess.run(
@@ -169,6 +148,26 @@ def kill_below(
         if time.monotonic() > deadline:
             return False
         time.sleep(0.005)
+
+
+def kill_tree(root: int, seconds: float = 5.0) -> bool:
+    """Kill `root`, its group and everything below it; returns whether all below is gone.
+
+    It is kept, stopped, until nothing is left below it: it can start no more then, and if it adopts orphans, what it
+    would adopt cannot escape.
+
+    Parameters
+    ----------
+    seconds
+        How long to go on; it takes some milliseconds unless the machine is very busy or the kernel holds on
+        to a process, as a hung driver does.
+    """
+    _signal([root], signal.SIGSTOP)
+    gone = kill_below(root, seconds=seconds)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(root, signal.SIGKILL)
+    kill(root)
+    return gone
 
 
 def of_another_session(pid: int) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
 _NAME = re.compile(r"^stark-(\d+)-\w+$")
@@ -25,8 +26,12 @@ def make_scratch(parent: str = "") -> str:
 
 
 def remove_scratch(folder: str) -> None:
-    """Remove such a folder with all that is in it."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove a folder with all that is in it, which a hostile process may have written."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        # Perhaps nested deeper than Python can follow.
+        subprocess.run(["rm", "-rf", "--", folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def _collect(parent: str) -> None:

@@ -18,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from stark_lsp.contract.process_trees import kill_tree
 from stark_lsp.core.status import DeviceChoice, Isolation
 from stark_lsp.evaluation.compilers import find_compiler, find_nvcc, search_path
 from stark_lsp.evaluation.environment import worker_environment
@@ -262,8 +263,6 @@ def _answer(process: subprocess.Popen[bytes] | str, member: str, deadline: float
     try:
         output, _ = process.communicate(timeout=max(deadline - time.monotonic(), 0.05))
     except subprocess.TimeoutExpired:
-        from stark_lsp.evaluation.processes import kill_tree
-
         kill_tree(process.pid)
         process.communicate()
         return None, ""

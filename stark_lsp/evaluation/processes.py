@@ -1,19 +1,16 @@
-"""End a process tree from outside."""
+"""End what a process tree left behind."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import time
 
-from stark_lsp.contract.process_trees import descendants, kill
+from stark_lsp.contract.process_trees import THREADS, fields_of, kill
 
-__all__ = ["descendants", "kill_marked", "kill_tree"]
-
-_THREADS, _MEMORY, _ENVIRONMENT_END = 17, 20, 48
-"""Places of `num_threads`, `vsize` and `env_end` in /proc/<pid>/stat after the command, see proc(5)."""
+_MEMORY, _ENVIRONMENT_END = 20, 48
+"""Places of `vsize` and `env_end` in /proc/<pid>/stat after the command, see proc(5)."""
 
 
 def kill_marked(name: str, value: str, seconds: float = 5.0) -> bool:
@@ -51,10 +48,9 @@ def _carries(pid: int, mark: bytes) -> bool | None:
         return False
     try:
         # Where the environment ends is said as soon as it can be read, so it is read after that.
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fields = fields_of(pid)
         environment = _environment(f"/proc/{pid}")
-        if not environment and int(fields[_THREADS]) > 1:
+        if not environment and int(fields[THREADS]) > 1:
             # Once its main thread has ended, only the others can tell.
             environment = b"".join(_environment(f"/proc/{pid}/task/{one}") for one in os.listdir(f"/proc/{pid}/task"))
     except OSError:
@@ -70,31 +66,3 @@ def _environment(folder: str) -> bytes:
     with contextlib.suppress(ProcessLookupError), open(f"{folder}/environ", "rb") as file:
         return file.read()
     return b""
-
-
-def kill_tree(root: int, seconds: float = 5.0) -> bool:
-    """Kill `root` and everything below it; returns whether all below is gone.
-
-    `root` adopts orphans (it is a child subreaper), so it is kept, stopped, until nothing is left below it:
-    otherwise what it would adopt could escape.
-
-    Parameters
-    ----------
-    seconds
-        How long to go on; it takes some milliseconds unless the machine is very busy or the kernel holds on
-        to a process, as a hung driver does.
-    """
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(root, signal.SIGSTOP)
-    deadline = time.monotonic() + seconds
-    while True:
-        below = descendants(root)
-        if not below or time.monotonic() > deadline:
-            break
-        for pid in below:
-            kill(pid)
-        time.sleep(0.005)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(root, signal.SIGKILL)
-    kill(root)
-    return not below

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stark_lsp.contract.process_trees import kill_tree
 from stark_lsp.core.errors import BadInput
-from stark_lsp.evaluation.processes import kill_tree
 
 CALLS = 8
 """Calls of the class after which the script is stopped, unless the user says otherwise."""

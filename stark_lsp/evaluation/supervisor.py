@@ -15,11 +15,12 @@ from typing import Any
 
 from stark_lsp.contract import errors
 from stark_lsp.contract.frames import HEADER, MAX_FRAME
+from stark_lsp.contract.prctl import hide_memory
+from stark_lsp.contract.process_trees import kill_tree
 from stark_lsp.core.errors import BadInput, Degenerate, Fault
 from stark_lsp.evaluation.compilers import compiler_variables
 from stark_lsp.evaluation.environment import worker_environment
-from stark_lsp.evaluation.processes import kill_marked, kill_tree
-from stark_lsp.evaluation.secrecy import hide_memory
+from stark_lsp.evaluation.processes import kill_marked
 
 LOG_LIMIT = 1 << 20
 """Bytes of the worker's output that are logged; the rest is read and dropped."""

@@ -10,9 +10,10 @@ import importlib
 import os
 import sys
 import types
+from typing import Any
 
 
-def _load_package() -> str:
+def _load_package() -> None:
     """Make this folder and `contract` beside it importable below `stark_worker`, and take it off `sys.path`.
 
     Python puts a script's folder first on `sys.path`; left there, our file names would hide modules of
@@ -23,15 +24,19 @@ def _load_package() -> str:
     package = types.ModuleType("stark_worker")
     package.__path__ = [os.path.dirname(folder)]
     sys.modules["stark_worker"] = package
-    return "stark_worker.judge"
+
+
+def _ours(name: str) -> Any:
+    """Import a module of this folder."""
+    return importlib.import_module(f"stark_worker.judge.{name}")
 
 
 def main() -> None:
     """Start the process that the arguments name."""
-    package = _load_package()
+    _load_package()
     role = sys.argv[1] if len(sys.argv) > 1 else "worker"
     if role == "trial":
-        importlib.import_module(package + ".sandbox.trial").main(*sys.argv[2:])
+        _ours("sandbox.trial").main(*sys.argv[2:])
         return
     confinement = sys.argv[2] if len(sys.argv) > 2 else ""
     # `cuda:7`: there GPU memory that is shared with the judge is handed over.
@@ -41,19 +46,18 @@ def main() -> None:
     sys.argv[:] = [""]
     if confinement:
         # Before anything else is imported: what comes after is in the sandbox already.
-        importlib.import_module(package + ".sandbox").confine(confinement, keep=handed)
+        _ours("sandbox").confine(confinement, keep=handed)
     if role in ("runner", "compiler"):
-        importlib.import_module(package + ".processes.runner").main(
-            device, *handed, spare=bool(confinement), compiles=role == "compiler"
+        how = {"spare": bool(confinement), "compiles": role == "compiler"}
+        _ours("processes.serving").serve(
+            lambda channel: _ours("processes.runner").Runner(channel, device, *handed, **how).handle
         )
     elif role == "builder":
-        importlib.import_module(package + ".building.builder").main()
+        _ours("building.builder").main()
     elif role == "probe":
-        importlib.import_module(package + ".sandbox.report").main(quick=device == "cpu")
+        _ours("sandbox.report").main(quick=device == "cpu")
     else:
-        importlib.import_module(package + ".service.guard").run(
-            lambda: importlib.import_module(package + ".service.serve").main()
-        )
+        _ours("service.guard").run(lambda: _ours("service.serve").main())
 
 
 if __name__ == "__main__":

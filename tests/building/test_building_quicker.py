@@ -76,7 +76,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuildService]:
     root = tmp_path_factory.mktemp("quicker")
     builders = Builders(root)
     made = BuildService(builders, str(root / "cache"), ["here"], jobs=2)
-    assert made.warm(False) == []
+    made.warm(False)
     yield made
     builders.end()
 

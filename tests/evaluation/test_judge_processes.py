@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, candidate_with, judging, make_problem
 
+from stark_lsp.contract.process_trees import descendants, parents
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.judge import WorkerJudge
-from stark_lsp.evaluation.processes import descendants
 from stark_lsp.evaluation.supervisor import WorkerState
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -37,12 +37,8 @@ SECONDS = "31415.9"
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    """Whether a process runs; a zombie does not, unless threads of it still end: nobody can wait for it until then."""
+    return pid in parents()
 
 
 async def until(condition, seconds: float = 60.0) -> None:  # type: ignore[no-untyped-def]
@@ -82,7 +78,8 @@ async def test_an_endless_forward_pass_is_stopped_and_the_next_candidate_is_judg
         kernel = KERNEL.replace("float v =", "volatile int go = 1; while (go) {} float v =")
         verdict = await judge.evaluate(Candidate(candidate_with(LAUNCH, before=kernel)))
         assert verdict.status is Status.TIMED_OUT, verdict
-        assert (await judge.evaluate(Candidate(candidate_with(HONEST)))).status is Status.OK
+        verdict = await judge.evaluate(Candidate(candidate_with(HONEST)))
+        assert verdict.status is Status.OK, verdict
 
 
 @pytest.mark.slow
@@ -170,7 +167,8 @@ async def test_a_lost_reference_process_is_started_again(tmp_path: Path) -> None
                 os.kill(pid, signal.SIGKILL)
         # On a busy machine they last a moment longer.
         await until(lambda: not any(alive(pid) for pid in below))
-        assert (await judge.evaluate(Candidate(candidate_with(HONEST)))).status is Status.OK
+        verdict = await judge.evaluate(Candidate(candidate_with(HONEST)))
+        assert verdict.status is Status.OK, verdict
 
 
 SERVER = """

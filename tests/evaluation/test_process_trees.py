@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stark_lsp.contract.process_trees import stopped
-from stark_lsp.evaluation.processes import descendants, kill_tree
+from stark_lsp.contract.process_trees import descendants, kill_tree, stopped
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from stark_lsp.evaluation import secrecy
+from stark_lsp.contract import prctl
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")
 
@@ -38,12 +38,12 @@ def test_starting_a_worker_hides_this_process_but_not_what_it_starts() -> None:
 READER = """
 import ctypes, os, signal, sys
 sys.path.insert(0, sys.argv[1])
-import secrecy
+import prctl
 
 def become_nobody():
     os.setgid(65534)
     os.setuid(65534)
-    ctypes.CDLL(None).prctl(secrecy.PR_SET_DUMPABLE, 1, 0, 0, 0)  # as after an ordinary start
+    ctypes.CDLL(None).prctl(prctl.PR_SET_DUMPABLE, 1, 0, 0, 0)  # as after an ordinary start
 
 for hide in (False, True):
     ready, tell = os.pipe()
@@ -51,7 +51,7 @@ for hide in (False, True):
     if not victim:
         become_nobody()
         if hide:
-            assert secrecy.hide_memory()
+            assert prctl.hide_memory()
         os.write(tell, b"x")
         signal.pause()
     os.read(ready, 1)
@@ -71,7 +71,7 @@ for hide in (False, True):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_another_process_of_the_same_user_can_read_its_environment_no_more() -> None:
-    folder = os.path.dirname(secrecy.__file__)
+    folder = os.path.dirname(prctl.__file__)
     done = subprocess.run(
         [sys.executable, "-S", "-c", READER, folder],
         env={"KEY": "k"},

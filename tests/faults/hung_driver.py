@@ -17,6 +17,7 @@ from fault_cases import RAW, STUCK, problem_at, settings
 
 from stark_lsp.contract import process_trees
 from stark_lsp.contract.errors import Broken
+from stark_lsp.contract.prctl import adopt_orphans
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.wire import to_wire
 from stark_lsp.judge.processes import runners
@@ -24,7 +25,7 @@ from stark_lsp.judge.service.judging import Judge
 
 
 def main(folder: Path) -> None:
-    process_trees.adopt_orphans()
+    adopt_orphans()
     runners.KILL_S = 0.5
     private = folder / "private"
     private.mkdir()

@@ -15,6 +15,7 @@ import pytest_asyncio
 
 torch = pytest.importorskip("torch")
 
+from stark_lsp.contract.process_trees import descendants
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
 from stark_lsp.core.settings import EvaluationSettings
@@ -22,7 +23,6 @@ from stark_lsp.core.status import DeviceChoice, InputSource
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.evaluation.judge import WorkerJudge, open_judge
-from stark_lsp.evaluation.processes import descendants
 
 pytestmark = [
     pytest.mark.gpu,

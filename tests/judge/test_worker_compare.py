@@ -129,6 +129,12 @@ def test_a_tree_that_our_own_code_never_writes_is_a_cheat(skeleton: object) -> N
     assert caught.value.status in ("CHEATED", "WRONG_SHAPE")
 
 
+def test_a_number_that_says_no_value_is_wrong() -> None:
+    one = tensorfile.capture(float("nan"), "cpu")
+    with pytest.raises(compare.Mismatch, match="is None where the reference gives nan"):
+        compare.compare(one, tensorfile.Loaded({"k": "float"}, [], []), compare.Figures())
+
+
 def test_gradients_that_are_rounding_are_held_to_their_own_size_only() -> None:
     assert compare.tolerance_for(torch.float32, 0.5, gradient=True) == 25.0
     assert compare.tolerance_for(torch.float32, 0.5) == pytest.approx(1e-3)

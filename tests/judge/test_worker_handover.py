@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,6 +61,18 @@ def test_a_place_in_a_folder_is_empty_so_that_the_judges_own_file_is_never_writt
     assert place == given
     Path(place).write_text("something else")
     assert own.read_text() == "the judge's"
+
+
+def test_a_folder_is_removed_however_deep_it_is(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    line = "import os\nfor _ in range(1500):\n    os.mkdir('a')\n    os.chdir('a')"
+    subprocess.run([sys.executable, "-c", line], cwd=folder.out, check=True)
+    try:
+        folder.remove()
+        assert not os.path.exists(folder.path)
+    finally:
+        # Whoever clears the folders of the tests cannot do it either.
+        subprocess.run(["rm", "-rf", folder.path], check=True)
 
 
 def test_a_tree_is_copied_beside_files_that_are_mapped_not_into_them(tmp_path: Path) -> None:

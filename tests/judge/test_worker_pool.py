@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("torch")
 
 from stark_lsp.contract import process_trees
+from stark_lsp.contract.prctl import adopt_orphans
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import pool, runners
 from stark_lsp.judge.processes.confinement import Confinement
@@ -350,7 +351,7 @@ def test_none_is_forgotten_when_several_threads_begin_and_wait(children: Pool) -
 
 
 def test_an_orphan_of_a_child_ends_with_it(children: Pool) -> None:
-    process_trees.adopt_orphans()
+    adopt_orphans()
     runner = children.take(RUNNER)
     # In a session of its own, and its parent is gone.
     script = "import os, sys, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n"

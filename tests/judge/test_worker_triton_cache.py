@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stark_lsp.judge.building import cache as module
 from stark_lsp.judge.building.cache import TritonCache
+from stark_lsp.judge.processes import copies
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +89,66 @@ def test_nothing_is_kept_of_a_candidate_that_compiled_nothing(tmp_path: Path) ->
     cache.keep("a", str(tmp_path / "made"))
     cache.keep("a", str(tmp_path / "nowhere"))
     assert names(tmp_path) == []
+
+
+def contents(folder: Path) -> set[str]:
+    return {path.read_text() for path in folder.glob("*/compiled/**/*") if path.is_file()}
+
+
+def test_nothing_is_kept_of_what_a_candidate_puts_a_link_to(tmp_path: Path) -> None:
+    secrets = tmp_path / "home"
+    (secrets / "keys").mkdir(parents=True)
+    (secrets / "keys" / "secret").write_text("key")
+    (tmp_path / "link").symlink_to(secrets)
+    cache = TritonCache(str(tmp_path), [])
+    cache.keep("a", str(tmp_path / "link"))
+    assert not found(cache, tmp_path, "a")
+    assert contents(tmp_path / "triton") == set()
+
+
+def test_a_link_that_takes_the_place_of_a_folder_meanwhile_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets, made = tmp_path / "home", tmp_path / "made"
+    for folder, text in ((secrets / "keys", "key"), (made / "one" / "keys", "kernel")):
+        folder.mkdir(parents=True)
+        (folder / "secret").write_text(text)
+    (made / "one" / "first").write_text("first")
+    copy = copies._copy
+
+    def swapped(*arguments: Any) -> int:
+        """Copy the first file, and put a link in the place of its folder."""
+        copied = copy(*arguments)
+        if (made / "one").is_dir() and not (made / "one").is_symlink():
+            (made / "one").rename(tmp_path / "aside")
+            (made / "one").symlink_to(secrets)
+        return copied
+
+    monkeypatch.setattr(copies, "_copy", swapped)
+    TritonCache(str(tmp_path), []).keep("a", str(made))
+    assert contents(tmp_path / "triton") == {"first", "kernel"}
+
+
+def test_nothing_is_kept_of_folders_without_end(tmp_path: Path) -> None:
+    deep = tmp_path / "made" / Path(*["a"] * 200)
+    deep.mkdir(parents=True)
+    (deep / "kernel.cubin").write_text("kernel")
+    TritonCache(str(tmp_path), []).keep("a", str(tmp_path / "made"))
+    assert names(tmp_path) == []
+
+
+def test_a_file_that_grows_while_it_is_copied_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "kernel.cubin").write_bytes(b"x" * 10)
+
+    def growing(path: str) -> None:
+        """Make room for the copy, once the file is open."""
+        with open(tmp_path / "made" / "kernel.cubin", "ab") as file:
+            file.write(b"x" * 200)
+
+    monkeypatch.setattr(os, "unlink", growing)
+    with pytest.raises(copies.TooLarge):
+        copies.copy_tree(str(tmp_path / "made"), str(tmp_path / "copy"), 150)
 
 
 def test_nothing_is_kept_of_one_that_compiled_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,17 +59,20 @@ def test_children_that_are_at_work_rest_in_a_turn_until_what_is_timed_needs_a_co
             one.wait()
 
 
-def test_a_child_that_rests_does_not_run_out_of_time(tmp_path: Path) -> None:
+def test_a_child_that_rests_does_not_run_out_of_time_nor_keep_the_judge_busy(tmp_path: Path) -> None:
     child = RunnerProcess(dict(os.environ), Folder(str(tmp_path)), 10_000, role="builder")
     try:
         assert child.busy
         child.wait_ready()
         assert not child.busy
         answers: list[BaseException] = []
+        looks: list[int] = []
+        # Who looks for compilers looks at everything that runs, which disturbs a timing.
+        child._compilers = lambda: looks.append(1) or []
 
         def ask() -> None:
             try:
-                child.ask("build", run_s=1.0, request={})
+                child.ask("build", run_s=1.0, build_s=1.0, request={})
             except RunnerFailure as error:
                 answers.append(error)
 
@@ -80,6 +83,7 @@ def test_a_child_that_rests_does_not_run_out_of_time(tmp_path: Path) -> None:
             assert asking.is_alive()
             assert not answers
             assert child.busy
+            assert not looks
         asking.join(20.0)
         assert not asking.is_alive()
         assert not any(isinstance(answer, RunnerTimedOut) for answer in answers), answers

@@ -88,3 +88,19 @@ def test_a_folder_of_endless_files_is_a_bomb(tmp_path: Path, monkeypatch: pytest
     for index in range(30):
         (tmp_path / str(index)).touch()
     assert watch.folder_bytes(str(tmp_path)) == watch.ENDLESS
+
+
+def test_a_folder_that_is_too_deep_to_be_looked_at_is_a_bomb(tmp_path: Path) -> None:
+    line = "import os\nfor _ in range(30):\n    os.mkdir('a' * 200)\n    os.chdir('a' * 200)\nopen('full', 'w').close()"
+    subprocess.run([sys.executable, "-c", line], cwd=tmp_path, check=True)
+    assert watch.folder_bytes(str(tmp_path)) == watch.ENDLESS
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may look into every folder")
+@pytest.mark.parametrize("mode", [0o300, 0o400])
+def test_a_folder_that_nobody_may_look_into_is_a_bomb(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed" / "full").write_text("x")
+    (tmp_path / "closed").chmod(mode)
+    assert watch.folder_bytes(str(tmp_path)) == watch.ENDLESS
+    (tmp_path / "closed").chmod(0o700)

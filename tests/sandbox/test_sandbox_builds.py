@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sandbox_cases import LAYERS, inside, need, policy_of, python
+from sandbox_cases import LAYERS, SOURCES, inside, need, policy_of, python
 
 from stark_lsp.judge.sandbox import Layer
 from stark_lsp.judge.sandbox.policy import Policy
@@ -93,15 +93,11 @@ def test_nvcc_builds_a_kernel(layer: Layer, policy: Policy) -> None:
 
 def test_programs_started_by_a_builder_have_the_limit_and_it_has_not(layer: Layer, policy: Policy) -> None:
     """A builder loads torch, whose CUDA libraries take more address space than any compiler should."""
-    worker = str(Path(__file__).parents[2] / "stark_lsp" / "judge")
     code = """
-import importlib.util, resource
-spec = importlib.util.spec_from_file_location('box', VALUES[0] + '/sandbox/__init__.py',
-                                              submodule_search_locations=[VALUES[0] + '/sandbox'])
-box = importlib.util.module_from_spec(spec)
-sys.modules['box'] = box
-spec.loader.exec_module(box)
-box.confine(VALUES[1])
+import importlib, resource, types
+sys.modules['stark_worker'] = package = types.ModuleType('stark_worker')
+package.__path__ = [VALUES[0]]
+importlib.import_module('stark_worker.judge.sandbox').confine(VALUES[1])
 shown = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0])"
 done = subprocess.run([sys.executable, '-I', '-S', '-c', shown], capture_output=True, text=True)
 answer = [resource.getrlimit(resource.RLIMIT_AS)[0], int(done.stdout)]
@@ -109,9 +105,8 @@ answer = [resource.getrlimit(resource.RLIMIT_AS)[0], int(done.stdout)]
     from stark_lsp.judge.sandbox import instructions, wrap
 
     limited = policy._replace(address_bytes=1 << 30)
-    program = (
-        f"import json, subprocess, sys\nVALUES = {[worker, instructions(layer, limited)]!r}\n{code}\nprint(answer)"
-    )
+    values = [str(SOURCES), instructions(layer, limited)]
+    program = f"import json, subprocess, sys\nVALUES = {values!r}\n{code}\nprint(answer)"
     done = subprocess.run(
         wrap(layer, limited, [sys.executable, "-I", "-c", program]), capture_output=True, text=True, check=False
     )

@@ -21,10 +21,11 @@ NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 DRIVER = """
-import importlib, json, os, subprocess, sys, tempfile
+import importlib, json, os, subprocess, sys, tempfile, types
 folder, layer, code, changes, confined = *sys.argv[1:4], json.loads(sys.argv[4]), sys.argv[5]
-sys.path.insert(0, folder)
-box = importlib.import_module("judge.sandbox")
+sys.modules["stark_worker"] = package = types.ModuleType("stark_worker")
+package.__path__ = [folder]
+box = importlib.import_module("stark_worker.judge.sandbox")
 with tempfile.TemporaryDirectory() as place:
     policy = box.run_policy(place, gpu=False)._replace(**changes)
     layer = box.Layer(layer)

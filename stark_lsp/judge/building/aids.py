@@ -33,7 +33,7 @@ class Aids:
 
     def __post_init__(self) -> None:
         self.toolchain = [*self.toolchain, _facade_digest()]
-        self._failed: dict[str, str] = {}
+        self._failed: set[str] = set()
         self._seen: set[str] = set()
         self._found: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -53,11 +53,6 @@ class Aids:
             again = now or key in self._seen
             self._seen.add(key)
         return self._have("pch", with_cuda, cflags, PCH + ".gch") if again else self._look(key)
-
-    @property
-    def failures(self) -> list[str]:
-        """What kept an aid from being made."""
-        return list(self._failed.values())
 
     def _key(self, what: str, with_cuda: bool, cflags: list[str]) -> str:
         return key_of([self.toolchain, what, with_cuda, cflags])
@@ -91,8 +86,8 @@ class Aids:
             try:
                 with self.make(what, request) as left:
                     self._found[key] = self.cache.put(key, left, name, {}).path
-            except (NotTaken, OSError) as error:
-                self._failed[key] = str(error)
+            except (NotTaken, OSError):
+                self._failed.add(key)
             return self._found[key]
 
 

@@ -13,11 +13,9 @@ from typing import Any
 
 from ...contract.frames import Channel
 from ..device import toolkit
-from ..processes.runner import serve
+from ..processes.serving import serve
 from . import quicker
 
-LIBRARY = "library.so"
-AID = "aid"
 _FUNCTION = re.compile(r"^\s*Function (\S+?):\s*$", re.M)
 _FIGURE = re.compile(r"(\w+)(?:\[\d+\])?:(\d+)")
 _NAMES = {"REG": "registers", "STACK": "stack_bytes", "SHARED": "shared_bytes", "LOCAL": "local_bytes"}
@@ -46,30 +44,28 @@ def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict
     Returns
     -------
     dict
-        `library`, `resources` and `loops`, or `error`; `ways` and `log`.
+        `resources` and `loops`, or `error`; `ways` and `log`.
     """
     out = os.path.join(folder, "out")
     place = os.path.join(out, "build")
     os.makedirs(place)
-    made: list[quicker.Build] = []
+    made = quicker.Build(aids, bool(request["stock"]))
 
     def carry_out(build_directory: str, verbose: bool, error_prefix: str) -> None:
-        made.append(quicker.Build(aids, headers(), bool(request["stock"]), os.cpu_count() or 1))
-        failed = made[0].run(build_directory)
+        failed = made.run(build_directory)
         if failed:
             raise RuntimeError(f"{error_prefix}: {failed}")
 
     try:
         library = run_torch(request, place, carry_out)
     except (RuntimeError, OSError, ValueError, TypeError, AssertionError, LookupError) as error:
-        return {"error": text_of(error, request["name"]), "ways": [step.how for build in made for step in build.steps]}
-    final = os.path.join(out, LIBRARY)
+        return {"error": text_of(error, request["name"]), "ways": [step.how for step in made.steps]}
+    final = os.path.join(out, "library.so")
     os.replace(library, final)
     return {
-        "library": final,
-        "log": "\n".join(step.log for build in made for step in build.steps if step.log),
-        "ways": [step.how for build in made for step in build.steps],
-        "loops": [loop for build in made for loop in build.loops],
+        "log": "\n".join(step.log for step in made.steps if step.log),
+        "ways": [step.how for step in made.steps],
+        "loops": made.loops,
         "resources": kernel_resources(final) if request["cuda_sources"] or request["files"] else {},
     }
 
@@ -91,7 +87,7 @@ def prepare(*, folder: str, what: str, request: dict[str, Any]) -> dict[str, Any
     """
     place = os.path.join(folder, "out", "build")
     os.makedirs(place)
-    aid = os.path.join(folder, "out", AID)
+    aid = os.path.join(folder, "out", "aid")
     failed: list[str] = []
 
     def carry_out(build_directory: str, verbose: bool, error_prefix: str) -> None:
@@ -99,13 +95,6 @@ def prepare(*, folder: str, what: str, request: dict[str, Any]) -> dict[str, Any
 
     run_torch(request, place, carry_out)
     return {"error": failed[0][-20000:]} if failed[0] else {}
-
-
-def headers() -> str:
-    """Return the folder of torch's headers."""
-    import torch
-
-    return os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
 
 
 def text_of(error: BaseException, name: str) -> str:

@@ -72,26 +72,11 @@ class Store:
     def hold(self, key: str, seconds: float) -> Iterator[bool]:
         """Keep everybody else from making this entry; says whether that was possible in time."""
         deadline = time.monotonic() + seconds
-        held = self._try_lock(key)
-        while held is None and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-            held = self._try_lock(key)
-        try:
-            yield held is not None
-        finally:
-            if held is not None:
-                held.close()
-
-    def _try_lock(self, key: str) -> IO[bytes] | None:
-        """Return a file whose lock is given back when it is closed, None while another holds it (flock(2))."""
         # A few hundred locks for all keys: so their files can stay, and need no care.
-        file = lock_file(os.path.join(self.root, f"{key[:2]}.lock"))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        except OSError:
-            file.close()
-            return None
+        with lock_file(os.path.join(self.root, f"{key[:2]}.lock")) as file:
+            while not (held := _locked(file)) and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+            yield held
 
     @contextlib.contextmanager
     def _made(self, key: str, note: dict[str, Any]) -> Iterator[str]:
@@ -205,9 +190,10 @@ class TritonCache(Store):
         """Keep what a candidate that was not cut short has compiled into its folder; one that holds nothing is not."""
         key = self._key(source)
         with self.hold(key, 0.0) as held, contextlib.suppress(OSError, copies.TooLarge):
-            if held and next(copies.files(made), None) is not None:
+            if held:
                 with self._made(key, {}) as new:
-                    copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT)
+                    if not copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT):
+                        raise FileNotFoundError("nothing was compiled")
 
 
 def lead_here(folder: str) -> None:
@@ -229,51 +215,49 @@ def inductor_folder(cache_dir: str) -> str:
     return os.path.join(cache_dir, "inductor")
 
 
-class InductorCache:
-    """The right to use the cache that torch.compile keeps of its own, from now until `close` or the end of the process.
+def use_inductor_cache(cache_dir: str, size: int = INDUCTOR_BYTES) -> IO[bytes]:
+    """Return the right to use the cache that torch.compile keeps of its own, which ends with the file's `close`.
 
     torch itself never removes anything from it. Where nobody else uses it at this moment, it is cut down to `size`
     bytes: which entry belongs to which is torch's own affair, so whole top-level entries go, those written longest ago
     first. What is missing it makes anew.
     """
+    folder = inductor_folder(cache_dir)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    used = lock_file(folder + ".lock")
+    # A file system without locks: then nobody knows who else is there, and nothing is removed.
+    with contextlib.suppress(OSError):
+        if _locked(used):
+            _cut_down(folder, size)
+    with contextlib.suppress(OSError):
+        fcntl.flock(used, fcntl.LOCK_SH)
+    return used
 
-    def __init__(self, cache_dir: str, size: int = INDUCTOR_BYTES) -> None:
-        self._root = inductor_folder(cache_dir)
-        self._lock: IO[bytes] | None = None
-        os.makedirs(self._root, mode=0o700, exist_ok=True)
-        # A file system without locks: then nobody knows who else is there, and nothing is removed.
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed (flock(2)); returns whether that was possible at once."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _cut_down(folder: str, limit: int) -> None:
+    """Remove what was written longest ago until the rest fits."""
+    found = []
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        own = list(copies.files(path)) if os.path.isdir(path) else []
         with contextlib.suppress(OSError):
-            self._lock = lock_file(self._root + ".lock")
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                pass
-            else:
-                with contextlib.suppress(OSError):
-                    self._prune(size)
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
-
-    def close(self) -> None:
-        """Give the right back."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-    def _prune(self, limit: int) -> None:
-        found = []
-        for name in os.listdir(self._root):
-            path = os.path.join(self._root, name)
-            own = list(copies.files(path)) if os.path.isdir(path) else []
+            changed = max((changed for _, _, changed in own), default=os.lstat(path).st_mtime)
+            found.append((changed, sum(size for _, size, _ in own) or os.lstat(path).st_size, path))
+    total = 0
+    for _, size, path in sorted(found, reverse=True):
+        total += size
+        if total > limit:
+            shutil.rmtree(path, ignore_errors=True)
             with contextlib.suppress(OSError):
-                changed = max((changed for _, _, changed in own), default=os.lstat(path).st_mtime)
-                found.append((changed, sum(size for _, size, _ in own) or os.lstat(path).st_size, path))
-        total = 0
-        for _, size, path in sorted(found, reverse=True):
-            total += size
-            if total > limit:
-                shutil.rmtree(path, ignore_errors=True)
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+                os.unlink(path)
 
 
 def key_of(value: Any) -> str:

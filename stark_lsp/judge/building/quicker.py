@@ -14,7 +14,7 @@ import subprocess
 from dataclasses import dataclass
 
 from . import diagnostics, loops, tokens
-from .steps import MANY_CORES, STOCK, Run, Step, commands, run_all
+from .steps import STOCK, Run, Step, commands, run_all
 
 FACADE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "facade")
 INCLUDE = os.path.join(FACADE, "include")
@@ -56,11 +56,8 @@ class Build:
 
     aids: dict[str, str]
     """Paths of what was made ahead: `support` and `pch`, each where there is one."""
-    include: str
-    """Folder of torch's headers."""
     stock: bool
     """Do all as torch wrote it."""
-    cores: int
 
     def __post_init__(self) -> None:
         self._tells = not self.stock
@@ -92,7 +89,7 @@ class Build:
     def _compile(self, items: list[Compile], folder: str) -> str:
         steps = [self._step(item, folder) for item in items]
         self.steps += steps
-        failed = run_all(steps, folder, self.cores, self.cores >= MANY_CORES)
+        failed = run_all(steps, os.cpu_count() or 1)
         for item in items:
             self.loops += loops.scalar(os.path.join(folder, item.target), item.source)
         return "" if failed is None else f"FAILED: {os.path.basename(failed.target)}\n{failed.log}"
@@ -106,7 +103,7 @@ class Build:
         elif self._tells and not item.cuda and not tokens.uses_torch(text):
             ways = {STOCK: [*item.words, *loops.told_by(item.words)]}
         name = os.path.basename(item.source)
-        return Step(item.target, ways, lambda printed: genuine(printed, name, self.include))
+        return Step(folder, item.target, ways, lambda printed: genuine(printed, name, headers()))
 
     def _quick(self, item: Compile, text: str, folder: str) -> list[str]:
         """Return the command with headers of our own, and what was compiled of them ahead."""
@@ -169,6 +166,13 @@ def genuine(printed: str, name: str, include: str) -> bool:
         elif not (index == 0 and _SYNTAX.match(error["text"])):
             return index > 0
     return True
+
+
+def headers() -> str:
+    """Return the folder of torch's headers."""
+    import torch
+
+    return os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
 
 
 def _mentioned(name: str, include: str) -> bool:

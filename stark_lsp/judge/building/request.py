@@ -52,8 +52,6 @@ def normal(request: dict[str, Any]) -> dict[str, Any]:
     ------
     Refused
     """
-    if not isinstance(request, dict):
-        raise Refused("A request to build is no object.")
     kind = request.get("kind", "inline")
     name = request.get("name")
     if kind not in KINDS:

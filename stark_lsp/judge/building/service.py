@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...contract.errors import cut
@@ -59,8 +59,6 @@ class Built:
     """What the candidate's `load_inline` is to raise; empty when it did not fail."""
     log: str = ""
     """What the build printed."""
-    cached: bool = False
-    """Whether it was there already."""
     resources: dict[str, dict[str, int]] = field(default_factory=dict)
     """For each kernel: `registers`, `shared_bytes`, `stack_bytes` (spills are kept there), `local_bytes`."""
     loops: list[str] = field(default_factory=list)
@@ -122,9 +120,9 @@ class BuildService:
         try:
             asked = normal(request)
         except Refused as error:
-            name = str(request.get("name", "")) if isinstance(request, dict) else ""
-            return Built(error=f"Error building extension {name[:128]!r}: {error}", failure=Failure.REFUSED)
-        key = self.key(asked)
+            name = str(request.get("name", ""))[:128]
+            return Built(error=f"Error building extension {name!r}: {error}", failure=Failure.REFUSED)
+        key = key_of([self.toolchain, asked])
         found = self._kept(key)
         if found is not None:
             return found
@@ -137,19 +135,15 @@ class BuildService:
             self._remember(key, built)
             return built
 
-    def warm(self, with_cuda: bool) -> list[str]:
+    def warm(self, with_cuda: bool) -> None:
         """Make ahead what speeds builds in the inline dialect up; takes up to a minute once for each torch.
 
-        Returns
-        -------
-        list of str
-            What failed; such builds then take as long as torch's own.
+        Where that fails, such builds take as long as torch's own.
         """
         with ThreadPoolExecutor(1 + len(USUAL)) as pool:
             work = [pool.submit(self._aids.pch, with_cuda, flags, now=True) for flags in USUAL]
             for done in [pool.submit(self._aids.support, with_cuda), *work]:
                 done.result()
-        return self._aids.failures
 
     def _helpers(self, asked: dict[str, Any], builder: RunnerProcess) -> dict[str, str]:
         """Hand a builder what was made ahead and fits a request; returns the paths."""
@@ -182,15 +176,11 @@ class BuildService:
         finally:
             self.end(builder)
 
-    def key(self, asked: dict[str, Any]) -> str:
-        """Return the key of a request in its normal form."""
-        return key_of([self.toolchain, asked])
-
     def _remember(self, key: str, built: Built) -> None:
         """Keep a source's own errors in mind; what the machine did to a compiler is not one of them."""
         own = built.failure is Failure.COMPILER and any(message["line"] for message in built.compiler)
         if own and not built.tells_of(CHANCE):
-            self._failed[key] = replace(built, cached=True)
+            self._failed[key] = built
             while len(self._failed) > FAILED:
                 self._failed.pop(next(iter(self._failed)), None)
 
@@ -199,7 +189,7 @@ class BuildService:
         if key in self._failed or entry is None:
             return self._failed.get(key)
         facts = entry.facts
-        return Built(entry.path, log=facts["log"], cached=True, resources=facts["resources"], loops=facts["loops"])
+        return Built(entry.path, log=facts["log"], resources=facts["resources"], loops=facts["loops"])
 
     def _build(self, asked: dict[str, Any], key: str, seconds: float, keep: bool) -> Built:
         """Have a builder of its own carry a request out."""
@@ -224,7 +214,6 @@ class BuildService:
             resources, found = _resources(answer.get("resources")), claims.texts(answer.get("loops"))
             name = f"{asked['name']}.so"
             try:
-                # Its answer names the library too; where it lies is ours to say.
                 left = os.path.join(builder.files.out, "library.so")
                 place = key if keep else f"{key[:2]}{os.urandom(19).hex()}"
                 entry = self._cache.put(place, left, name, {"log": log, "resources": resources, "loops": found})

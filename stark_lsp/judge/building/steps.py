@@ -60,8 +60,10 @@ class Run:
 class Step:
     """One source to compile."""
 
+    folder: str
+    """Where it is compiled."""
     target: str
-    """What it makes."""
+    """What it makes there."""
     ways: dict[str, list[str]]
     """Commands by the names of the ways, in the order of preference; the last one is torch's own. Every other way
     makes a file of its own name, so that one that was killed cannot spoil another's."""
@@ -75,15 +77,14 @@ class Step:
         self.failed = False
         self._runs: dict[str, Run] = {}
 
-    def start(self, folder: str, together: bool) -> None:
+    def start(self, together: bool) -> None:
         """Start the first way, or with `together` all of them."""
-        self._folder = folder
         for _ in range(len(self.ways) if together else 1):
             self._next()
 
     def _next(self) -> None:
         name = next(iter(self.ways))
-        self._runs[name] = Run(self.ways.pop(name), self._folder)
+        self._runs[name] = Run(self.ways.pop(name), self.folder)
 
     def done(self) -> bool:
         """See how its ways are getting on; returns whether that is decided."""
@@ -95,7 +96,7 @@ class Step:
             del self._runs[name]
             if code == 0 or name == STOCK or self.final(text):
                 self.kill()
-                target = os.path.join(self._folder, self.target)
+                target = os.path.join(self.folder, self.target)
                 if code == 0 and name != STOCK:
                     os.replace(f"{target}.{name}", target)
                     # Warnings about headers of ours would only puzzle.
@@ -113,15 +114,15 @@ class Step:
         self._runs.clear()
 
 
-def run_all(steps: list[Step], folder: str, jobs: int, together: bool) -> Step | None:
+def run_all(steps: list[Step], cores: int) -> Step | None:
     """Run steps side by side; return the first one that failed, None if all are done."""
     waiting = list(steps)
     active: list[Step] = []
     try:
         while waiting or active:
-            while waiting and len(active) < max(1, jobs):
+            while waiting and len(active) < cores:
                 step = waiting.pop(0)
-                step.start(folder, together)
+                step.start(together=cores >= MANY_CORES)
                 active.append(step)
             for step in list(active):
                 if step.done():

@@ -191,7 +191,7 @@ def _structure_message(ours: list[tuple[str, Any]], theirs: list[tuple[str, Any]
 
 
 def _plain(leaf: Any) -> str:
-    return str(leaf["v"]) if isinstance(leaf, dict) else repr(leaf)
+    return str(leaf.get("v")) if isinstance(leaf, dict) else repr(leaf)
 
 
 def _same_plain(expected: Any, found: Any) -> bool:

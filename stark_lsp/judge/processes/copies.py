@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
+
+CHUNK = 1 << 20
+DEPTH = 32
+"""Folders within folders that are copied; no compiler nests them deeper."""
 
 
 class TooLarge(Exception):
@@ -22,21 +25,27 @@ class NotRegular(OSError):
 def copy_tree(source: str, target: str, limit: int) -> int:
     """Copy regular files and folders, nothing else, and return the bytes copied.
 
-    Links are left out rather than followed: they may point to what the writer could not read itself.
+    Links are left out rather than followed, the source itself and what takes the place of a folder meanwhile too: they
+    may point to what the writer could not read itself.
 
     The target is made when it is missing.
 
     Raises
     ------
     TooLarge
-        There are more bytes than the limit.
+        There are more bytes than the limit, or folders too deep.
+    OSError
+        There is no such folder.
     """
     total = 0
-    for where, _, names in os.walk(source, followlinks=False):
-        place = os.path.join(target, os.path.relpath(where, source))
+    for where, _, names, folder in os.fwalk(source):
+        inner = os.path.relpath(where, source)
+        if inner.count(os.sep) >= DEPTH:
+            raise TooLarge(f"more than {DEPTH} folders within folders")
+        place = os.path.join(target, inner)
         os.makedirs(place, mode=0o700, exist_ok=True)
         for name in names:
-            total += _copy(os.path.join(where, name), os.path.join(place, name), limit - total)
+            total += _copy(name, os.path.join(place, name), limit - total, folder)
     return total
 
 
@@ -51,33 +60,40 @@ def files(folder: str) -> Iterator[tuple[str, int, float]]:
                     yield path, int(info.st_size), info.st_mtime
 
 
-def regular(path: str) -> BinaryIO:
-    """Open a regular file to read it: no symbolic link is followed, no pipe waited for.
+def regular(path: str, folder: int | None = None) -> BinaryIO:
+    """Open a regular file to read it: no symbolic link at the end of its path is followed, no pipe waited for.
+
+    Parameters
+    ----------
+    folder
+        Descriptor of the folder in which the path begins; a folder's name may come to mean another one.
 
     Raises
     ------
     NotRegular, OSError
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise NotRegular(errno.EINVAL, "not a regular file")
     return os.fdopen(fd, "rb")
 
 
-def _copy(source: str, target: str, room: int) -> int:
+def _copy(name: str, target: str, room: int, folder: int) -> int:
     try:
-        opened = regular(source)
+        opened = regular(name, folder)
     except OSError:
         return 0
-    with opened as file:
-        info = os.fstat(file.fileno())
-        if info.st_size > room:
-            raise TooLarge(f"{source} holds {info.st_size} bytes")
-        # A file that is mapped into a process, such as a library, must not change under it.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(target)
-        with open(target, "wb") as copy:
-            shutil.copyfileobj(file, copy)
-        os.chmod(target, stat.S_IMODE(info.st_mode) & 0o700)
-    return int(info.st_size)
+    # A file that is mapped into a process, such as a library, must not change under it.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(target)
+    copied = 0
+    with opened as file, open(target, "wb") as copy:
+        for chunk in iter(lambda: file.read(CHUNK), b""):
+            # Whoever wrote it may still do so.
+            copied += len(chunk)
+            if copied > room:
+                raise TooLarge(f"{name} holds more than {room} bytes")
+            copy.write(chunk)
+        os.chmod(target, stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o700)
+    return copied

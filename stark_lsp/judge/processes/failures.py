@@ -13,7 +13,7 @@ class RunnerFailure(Exception):
 
 
 class RunnerError(RunnerFailure):
-    """The runner's module raised; `report` is what `runner.report` returned."""
+    """The runner's module raised; `report` is what `serving.report` returned."""
 
     def __init__(self, report: dict[str, Any]) -> None:
         super().__init__(str(report.get("text", "")))

@@ -7,6 +7,8 @@ import os
 import shutil
 import tempfile
 
+from ...contract.scratch import remove_scratch
+
 
 class Folder:
     """One child's folder, made below `parent`, with `in` (written by the judge) and `out` (written by the child)."""
@@ -24,19 +26,15 @@ class Folder:
         for folder in (self.inside, self.out, self.temporary):
             os.mkdir(folder, 0o700)
 
-    def give(self, path: str, name: str = "", *, link: bool) -> str:
+    def give(self, path: str, *, link: bool) -> str:
         """Put a file into `in` and return its path there.
 
         Parameters
         ----------
-        name
-            What it is called there; its own name by default.
         link
             Share the file instead of copying it; only for a child that cannot change it.
         """
-        if os.path.join(self.inside, name or os.path.basename(path)) == path:
-            return path
-        place = self.place(path, name)
+        place = self.place(path)
         # On another file system, or one without hard links, it is copied.
         with contextlib.suppress(OSError):
             if link:
@@ -45,9 +43,9 @@ class Folder:
         shutil.copyfile(path, place)
         return place
 
-    def place(self, path: str, name: str = "") -> str:
+    def place(self, path: str) -> str:
         """Return where in `in` a file of the judge goes; nothing is there, so nothing that is shared is changed."""
-        place = os.path.join(self.inside, name or os.path.basename(path))
+        place = os.path.join(self.inside, os.path.basename(path))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(place)
         return place
@@ -61,4 +59,4 @@ class Folder:
 
     def remove(self) -> None:
         """Remove it with all that is in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_scratch(self.path)

@@ -5,25 +5,35 @@ It never sees a reference output. Its answers are claims: outputs go to files th
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...contract import imports, process_trees
-from ...contract.errors import Bad, cut, full_text
-from ...contract.frames import Channel, ChannelClosed, take_private_pipes
+import torch
+
+from ...contract.errors import Bad, cut
+from ...contract.frames import Channel
 from ..building import proxy
+from ..correctness import forward
+from ..reference import loading, modules
+from ..timing import timed
+from ..transport import handover, tensorfile
+from ..transport.exchange import Exchange, Unavailable
+from . import ahead
+from .serving import safe_text
 
-if TYPE_CHECKING:
-    from ..transport.exchange import Exchange
+COMMANDS = (
+    "warm_up", "load_candidate", "load_document", "load_reference", "rebuild", "compile",
+    "warm_up_inductor", "written", "forward", "hold",
+    "profile", "counters", "use_weights", "record", "forbid_tf32", "unrecorded",
+)  # fmt: skip
+"""Methods of a runner that the judge may ask for; more are those of `Timed.commands`."""
 
 
-def main(device: str = "", fd: int = -1, *, spare: bool = False, compiles: bool = False) -> None:
-    """Serve the judge until it closes the pipe.
+class Runner:
+    """What one runner has loaded.
 
     Parameters
     ----------
@@ -36,99 +46,16 @@ def main(device: str = "", fd: int = -1, *, spare: bool = False, compiles: bool 
     compiles
         Whether it is going to compile the module.
     """
-    serve(lambda channel: Runner(channel, device, fd, spare=spare, compiles=compiles).handle)
 
-
-def serve(ready: Callable[[Channel], Callable[[dict[str, Any]], Any]]) -> None:
-    """Answer the judge's requests until it closes the pipe.
-
-    Parameters
-    ----------
-    ready
-        Does what takes most of a child's start, before it is needed, and returns what carries out a request.
-    """
-    process_trees.die_with_parent()
-    # When memory runs out, this process is to go before the editor does.
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
-    channel = Channel(*take_private_pipes())
-    with imports.uncollected():
-        handle = ready(channel)
-    channel.send({"ready": True})
-    while True:
-        try:
-            request = channel.receive()
-        except ChannelClosed:
-            os._exit(0)
-        channel.nonce = request.pop("nonce")
-        try:
-            answer = {"result": handle(request)}
-        except BaseException as error:  # noqa: BLE001 - reported to the judge, which decides what it means
-            answer = {"error": report(error)}
-        channel.send(answer)
-
-
-def report(error: BaseException) -> dict[str, Any]:
-    """Return an exception as JSON values: its types, text, and the lines it came through."""
-    chain: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in chain and len(chain) < 8:
-        chain.append(current)
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-    trace = traceback.extract_tb(error.__traceback__)[-50:]
-    syntax = error if isinstance(error, SyntaxError) else None
-    return {
-        "types": [cls.__name__ for cls in type(error).__mro__],
-        "text": cut(safe_text(error), 20000),
-        "causes": [{"type": type(item).__name__, "text": cut(safe_text(item), 20000)} for item in chain[1:]],
-        "frames": [{"path": frame.filename, "line": frame.lineno, "name": frame.name} for frame in trace],
-        "syntax": {"path": syntax.filename or "", "line": syntax.lineno or 0} if syntax else None,
-        "traceback": full_text(error),
-    }
-
-
-def safe_text(error: BaseException) -> str:
-    """Return `str(error)` even if the class's own `__str__` raises."""
-    try:
-        return str(error)
-    except Exception as inner:  # noqa: BLE001 - the text says so
-        return f"(its text cannot be read: {type(inner).__name__})"
-
-
-COMMANDS = (
-    "warm_up", "load_candidate", "load_document", "load_reference", "rebuild", "compile",
-    "warm_up_inductor", "written", "forward", "hold",
-    "profile", "counters", "use_weights", "record", "forbid_tf32", "unrecorded",
-)  # fmt: skip
-"""Methods of a runner that the judge may ask for; more are those of `Timed.commands`."""
-
-
-class Runner:
-    """What one runner has loaded."""
-
-    def __init__(
-        self, channel: Channel, device: str = "", fd: int = -1, *, spare: bool = False, compiles: bool = False
-    ) -> None:
-        import torch
-
-        from ..correctness import forward
-        from ..reference import loading, modules
-        from ..timing import timed
-        from ..transport import tensorfile
-        from . import ahead
-
-        self._torch = torch
+    def __init__(self, channel: Channel, device: str, fd: int = -1, *, spare: bool, compiles: bool) -> None:
         self._channel = channel
         self._exchange: Exchange | None = None
         self._socket = fd
-        self._ahead = ahead if spare else None
+        self._spare = spare
         if spare:
             ahead.load(device)
         if compiles:
             ahead.load_inductor()
-        self._loading = loading
-        self._modules = modules
-        self._files = tensorfile
         self._module: Any = None
         self._device = "cpu"
         self._lookup: Callable[[str], Any] = lambda name: None
@@ -152,11 +79,8 @@ class Runner:
         nbytes
             Size of that memory, whose descriptor has been sent; 0 for none.
         """
-        from ..transport import handover
-        from ..transport.exchange import Exchange, Unavailable
-
-        if self._ahead is not None:
-            self._ahead.use_gpu(self._timed)
+        if self._spare:
+            ahead.use_gpu(self._timed)
         try:
             if nbytes:
                 self._exchange = self._timed.exchange = Exchange.attach(handover.received(self._socket), nbytes)
@@ -168,7 +92,7 @@ class Runner:
         return {"shares": self._exchange is not None}
 
     def _load(self, path: str, device: str = "cpu") -> Any:
-        return self._files.load(path, device=device, exchange=self._exchange)
+        return tensorfile.load(path, device=device, exchange=self._exchange)
 
     def _arguments(self, inputs: str) -> Any:
         """Return the arguments of a call on the device."""
@@ -203,11 +127,11 @@ class Runner:
         init, weights
             Tensor files with the constructor's arguments and the state dict.
         """
-        self._torch.set_num_threads(threads)
+        torch.set_num_threads(threads)
         self._init, self._weights = init, weights
         self._device, self._mode, self._gradients = device, mode, gradients
         if device == "cuda":
-            self._torch.cuda.init()
+            torch.cuda.init()
 
     def load_candidate(self, *, path: str, context: str, class_name: str, **how: Any) -> dict[str, Any]:
         """Load a candidate file, construct its class and give it the reference's weights.
@@ -219,14 +143,14 @@ class Runner:
         """
         self._start(**how)
         proxy.install(self._ask_to_build)
-        self._loading.find_unlisted()
-        self._loading.extend_sys_path(context)
-        package = self._loading.module_place(context)[0].rpartition(".")[0]
+        loading.find_unlisted()
+        loading.extend_sys_path(context)
+        package = loading.module_place(context)[0].rpartition(".")[0]
         if package:
             __import__(package)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        return self._take(self._loading.execute("stark_candidate", path, text, package), class_name)
+        return self._take(loading.execute("stark_candidate", path, text, package), class_name)
 
     def load_document(self, *, path: str, document: str, qualname: str, **how: Any) -> dict[str, Any]:
         """Load a document with an accepted candidate in it as the module it is in its project, and take that class.
@@ -242,9 +166,9 @@ class Runner:
         proxy.install(self._ask_to_build)
         with open(path, encoding="utf-8", newline="") as file:
             text = file.read()
-        self._loading.find_unlisted()
+        loading.find_unlisted()
         try:
-            module = self._loading.load_document(document, text)
+            module = loading.load_document(document, text)
         except Bad as error:
             raise error.__cause__ or error from None  # what the text raised, which the judge puts into its own words
         return self._take(module, qualname)
@@ -253,21 +177,21 @@ class Runner:
         """Load the user's own class, as the judge did."""
         self._start(**how)
         self._path = path
-        built = self._construct(self._loading.load_document(path, text), qualname)
+        built = self._construct(loading.load_document(path, text), qualname)
         built.load_state_dict(self._load(self._weights).tree(), strict=False)
-        self._module = self._modules.place(built, self._device, self._mode)
+        self._module = modules.place(built, self._device, self._mode)
         return {}
 
     def _construct(self, module: Any, qualname: str) -> Any:
         """Construct a class of a loaded module; `self._again` does so anew."""
-        self._lookup = lambda name: self._loading.lookup(module, name)
+        self._lookup = lambda name: loading.lookup(module, name)
         cls = self._lookup(qualname)
-        if not isinstance(cls, type) or not issubclass(cls, self._torch.nn.Module):
+        if not isinstance(cls, type) or not issubclass(cls, torch.nn.Module):
             raise LookupError(f"the file defines no torch.nn.Module called {qualname}")
 
         def construct() -> Any:
-            args, kwargs = self._files.load(self._init).tree("cpu", self._lookup)
-            self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
+            args, kwargs = tensorfile.load(self._init).tree("cpu", self._lookup)
+            torch.manual_seed(modules.CONSTRUCTION_SEED)
             return cls(*args, **kwargs)
 
         self._again = construct
@@ -283,7 +207,7 @@ class Runner:
             message = cut(safe_text(error), 2000) or type(error).__name__
             # A load that failed half-way has already overwritten some weights.
             built = self._again()
-        self._module = self._modules.place(built, self._device, self._mode)
+        self._module = modules.place(built, self._device, self._mode)
         return {"weights_message": message}
 
     def rebuild(self, *, weights: str) -> dict[str, Any]:
@@ -291,7 +215,7 @@ class Runner:
         self._module = None
         built = self._again()
         built.load_state_dict(self._load(weights).tree(), strict=True)
-        self._module = self._modules.place(built, self._device, self._mode)
+        self._module = modules.place(built, self._device, self._mode)
         return {}
 
     def use_weights(self, *, weights: str) -> dict[str, Any]:
@@ -301,7 +225,7 @@ class Runner:
 
     def compile(self, *, mode: str) -> dict[str, Any]:
         """Put `torch.compile` with this mode around the module; it compiles at its first call."""
-        self._module = self._torch.compile(self._module, mode=mode)
+        self._module = torch.compile(self._module, mode=mode)
         return {}
 
     def warm_up_inductor(self) -> dict[str, Any]:
@@ -323,7 +247,7 @@ class Runner:
         finally:
             del args, kwargs
             if self._device == "cuda":
-                self._torch.cuda.empty_cache()
+                torch.cuda.empty_cache()
 
     def record(self, *, gradients: bool, backward: bool) -> dict[str, Any]:
         """Have calls be timed where gradients are recorded, or where they are not; perhaps with backward after them."""
@@ -346,7 +270,7 @@ class Runner:
 
     def _call(self, arguments: Any) -> Any:
         """Make one call as it is timed: forward, for training with backward."""
-        if self._mode == self._modules.TRAINING:
+        if self._mode == modules.TRAINING:
             return self._step(self._module, arguments)
         if self._backward:
             # Its gradients were compared before; what is kept of timed calls has room for the output alone.
@@ -356,7 +280,7 @@ class Runner:
 
     def _recording(self) -> bool:
         """Return whether gradients are recorded where calls are timed."""
-        return self._gradients or self._mode == self._modules.TRAINING
+        return self._gradients or self._mode == modules.TRAINING
 
     def forward(self, **request: Any) -> dict[str, Any]:
         """Run one forward pass (for training a whole step), see `forward.Forward.run`."""
@@ -368,7 +292,7 @@ class Runner:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round: `Timed.hold`."""
         if self._device == "cuda":
             # Blocks of the sizes of checked calls.
-            self._torch.cuda.empty_cache()
+            torch.cuda.empty_cache()
         sets = [self._arguments(path) for path in inputs]
         calls: dict[str, Any] = {"gradients": self._recording, "lookup": self._lookup}
         return self._timed.hold(self._call, sets, self._device, **calls, **how)
@@ -378,7 +302,7 @@ class Runner:
         from ..profile.launches import profile_call
 
         arguments = self._arguments(inputs)
-        with self._modules.forward_context(self._mode, gradients=self._gradients):
+        with modules.forward_context(self._mode, gradients=self._gradients):
             return profile_call(lambda: self._call(arguments), self._device)
 
     def counters(self, *, inputs: str) -> dict[str, Any]:
@@ -386,6 +310,6 @@ class Runner:
         from ..profile.counters import forward
 
         arguments = self._arguments(inputs)
-        with self._modules.forward_context(self._mode, gradients=self._gradients):
+        with modules.forward_context(self._mode, gradients=self._gradients):
             forward(lambda: self._call(arguments))
         return {}

@@ -31,6 +31,8 @@ WATCH_S = 0.2
 """How often the size of the process tree and of its folder is looked at."""
 REST_S = 1.0
 """A child that nothing was asked of for so long is looked at while it rests; between timed rounds there is less."""
+TREE_S = 0.8
+"""So long those below one are looked for, to be killed before it."""
 KILL_S = 5.0
 """A process that has not ended so long after SIGKILL sits in the kernel, as with a driver that hangs."""
 SIGNALLED = 128
@@ -127,18 +129,18 @@ class RunnerProcess:
             pass_fds=() if its is None else (its.fileno(),),
         ).result()
 
-    def give(self, path: str, name: str = "") -> str:
+    def give(self, path: str) -> str:
         """Hand a file over; returns the path under which the child can read it."""
         loaded = self._gpu.resident.get(path) if self._gpu is not None and self.exchange is not None else None
         if loaded is None or self.exchange is None:
             # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
             links = self.confinement is None or self.confinement.separates_files
-            return self.files.give(path, name, link=links)
+            return self.files.give(path, link=links)
         if self._asked:
             # What was handed over before the last request has been read.
             self.exchange.reset()
             self._asked = False
-        place = self.files.place(path, name)
+        place = self.files.place(path)
         tensorfile.write(place, loaded.skeleton, loaded.tensors, self.exchange, loaded.heads)
         return place
 
@@ -175,7 +177,7 @@ class RunnerProcess:
     def wait_ready(self) -> None:
         """Wait until torch is imported."""
         if not self._ready:
-            self._receive(START_S, START_S)
+            self._receive(START_S)
             self._ready = True
             self._rests = time.monotonic()
 
@@ -232,31 +234,28 @@ class RunnerProcess:
             self.kill()
             raise RunnerTimedOut(False, seconds) from None
 
-    def _receive(self, run_s: float, build_s: float) -> dict[str, Any]:
+    def _receive(self, run_s: float, build_s: float = 0.0) -> dict[str, Any]:
         """Wait for one answer, and charge the time to running or to building, whichever went on."""
         spent = {False: 0.0, True: 0.0}
-        limits = {False: run_s, True: build_s or run_s}
+        limits = {False: run_s, True: build_s}
         while True:
             begin = time.monotonic()
-            request = piece = None
+            message: dict[str, Any] | None = None
             building = False
             try:
                 message = self._channel.receive(begin + TICK_S)
                 if message.pop("nonce", "") != self._channel.nonce:
                     raise ChannelDamaged("an answer to another request than the last one")
-                request = message.get("build")
-                piece = message.get("pour")
-                if not isinstance(piece, dict):
-                    piece = None
-                    if not isinstance(request, dict):
-                        return message
+                if not any(isinstance(message.get(wish), dict) for wish in ("pour", "build")):
+                    return message
             except ChannelClosed:
                 raise self._death() from None
             except ChannelDamaged as error:
                 self.kill()
                 raise RunnerForged(str(error)) from error
             except DeadlinePassed:
-                building = bool(build_s) and bool(self._compilers())
+                # While it rests others are timed, and to look for compilers is to look at everything that runs.
+                building = bool(build_s) and not self._stopped and bool(self._compilers())
             took = 0.0 if self._stopped else time.monotonic() - begin
             spent[building] += took
             self.build_s += took if building else 0.0
@@ -264,10 +263,10 @@ class RunnerProcess:
             if spent[building] > limits[building]:
                 self.kill()
                 raise RunnerTimedOut(building, limits[building])
-            if piece is not None:
-                self._take_piece(piece, run_s)
-            elif request is not None:
-                self._build(request, run_s)
+            if message is not None and isinstance(message.get("pour"), dict):
+                self._take_piece(message["pour"], run_s)
+            elif message is not None:
+                self._build(message["build"], run_s)
 
     def _compilers(self) -> list[int]:
         """Return the processes it started itself, such as those of a just-in-time compiler."""
@@ -384,24 +383,13 @@ class RunnerProcess:
         Whoever waits for an answer in another thread is told that the child died. Some that were being started may be
         left, which `kill` finds.
         """
-        if self._hold():
-            for pid in process_trees.descendants(self.pid):
-                process_trees.kill(pid)
-            process_trees.kill(self.pid)
-
-    def _hold(self) -> bool:
-        """Stop it, so that it cannot start more while those below it are found; returns whether it lives."""
-        lives = self.alive
-        if lives:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGSTOP)
-        return lives
+        if self.alive:
+            process_trees.kill_tree(self.pid, seconds=0.0)
 
     def _kill_tree(self) -> None:
-        """Send SIGKILL to the process and all below it."""
-        if self._hold():
-            process_trees.kill_below(self.pid)
+        """Send SIGKILL to the process and all below it; once it has ended, to what is left of its group."""
+        if self.alive:
+            process_trees.kill_tree(self.pid, TREE_S)
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        if self.alive:
-            process_trees.kill(self.pid)

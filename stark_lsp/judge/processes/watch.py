@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -15,8 +16,10 @@ BLOCK = 512
 MOST_FILES = 200_000
 """So many files are looked at; more are a disk bomb whatever they hold."""
 
+HIDDEN = (errno.EACCES, errno.ENAMETOOLONG)
+"""What looking at a folder or file fails with that was put out of sight; others are gone."""
 ENDLESS = 1 << 62
-"""Said of a folder with more files than that."""
+"""Said of a folder with more files than that, or with some that cannot be looked at."""
 
 
 def tree(pid: int) -> dict[int, int]:
@@ -65,7 +68,9 @@ def folder_bytes(path: str) -> int:
     while todo:
         try:
             entries = os.scandir(todo.pop())
-        except OSError:
+        except OSError as error:
+            if error.errno in HIDDEN:
+                return ENDLESS
             continue
         with entries:
             for entry in entries:
@@ -73,7 +78,9 @@ def folder_bytes(path: str) -> int:
                     found = entry.stat(follow_symlinks=False)
                     if entry.is_dir(follow_symlinks=False):
                         todo.append(entry.path)
-                except OSError:
+                except OSError as error:
+                    if error.errno in HIDDEN:
+                        return ENDLESS
                     continue
                 files += 1
                 if found.st_nlink > 1:

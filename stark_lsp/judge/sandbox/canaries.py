@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from ...contract.prctl import prctl
 from . import kernel
 from .layers import ConfinementFailed, Layer
 from .policy import Policy
@@ -33,9 +34,9 @@ def check(layer: Layer, policy: Policy) -> None:
                 continue
             raise ConfinementFailed(f"trying to {what} failed in an unexpected way ({error})") from error
         raise ConfinementFailed(f"it could {what}")
-    if kernel.prctl(kernel.PR_GET_SECCOMP) != 2:
+    if prctl(kernel.PR_GET_SECCOMP) != 2:
         raise ConfinementFailed("it has no system call filter")
-    if kernel.prctl(kernel.PR_GET_NO_NEW_PRIVS) != 1:
+    if prctl(kernel.PR_GET_NO_NEW_PRIVS) != 1:
         raise ConfinementFailed("it could gain privileges")
     _must_write(policy)
 
@@ -45,13 +46,13 @@ def forbidden(layer: Layer, policy: Policy) -> Iterator[tuple[str, Callable[[], 
     yield "read a file that it was not given", lambda: _read(policy.canary)
     yield "change a file that it was not given", lambda: _append(policy.canary)
     yield "change what it is handed in", lambda: _create(os.path.join(policy.inside, ".canary"))
-    yield "create a network socket", lambda: _socket(2)
+    yield "create a network socket", lambda: os.close(_opened(2))
     if not policy.gpu and not policy.watched:
-        yield "create a Unix socket", lambda: _socket(1)
+        yield "create a Unix socket", lambda: os.close(_opened(1))
     elif not (policy.watched and layer is Layer.BUBBLEWRAP):
         # CUDA makes a local socket when it starts; it must reach nobody.
         yield "connect to a Unix socket", lambda: _connect("/nowhere")
-    yield "create a user namespace", lambda: _call("unshare", CLONE_NEWUSER)
+    yield "create a user namespace", _unshare
     if layer is Layer.BUBBLEWRAP:
         yield "read the sandbox's own environment", lambda: _read("/proc/1/environ")
     if layer is Layer.LANDLOCK:
@@ -74,31 +75,27 @@ def _create(path: str) -> None:
     os.unlink(path)
 
 
-def _socket(family: int) -> None:
+def _opened(family: int) -> int:
     """Ask the kernel for a stream socket; without `socket`, whose import takes longer than all the rest."""
-    libc = kernel.libc()
-    number = libc.socket(family, 1, 0)
+    number = int(kernel.libc().socket(family, 1, 0))
     if number < 0:
         raise _error()
-    os.close(number)
+    return number
 
 
 def _connect(path: str) -> None:
     """Ask for a connection to a Unix socket; only the filter refuses, and whatever else it fails of was let through."""
-    libc = kernel.libc()
-    number = libc.socket(1, 1, 0)
-    if number < 0:
-        raise _error()
+    number = _opened(1)
     try:
         address = ctypes.create_string_buffer((1).to_bytes(2, sys.byteorder) + path.encode() + b"\0")
-        if libc.connect(number, address, len(address)) != 0 and ctypes.get_errno() == errno.EPERM:
+        if kernel.libc().connect(number, address, len(address)) != 0 and ctypes.get_errno() == errno.EPERM:
             raise _error()
     finally:
         os.close(number)
 
 
-def _call(name: str, *arguments: int) -> None:
-    if getattr(kernel.libc(), name)(*arguments) != 0:
+def _unshare() -> None:
+    if kernel.libc().unshare(CLONE_NEWUSER) != 0:
         raise _error()
 
 

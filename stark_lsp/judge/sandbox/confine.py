@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import NoReturn
 
+from ...contract.prctl import adopt_orphans, prctl
 from . import canaries, kernel, landlock, rlimits, seccomp
 from .layers import ConfinementFailed, Layer
 from .policy import Policy
@@ -77,11 +78,11 @@ def enter(layer: Layer, policy: Policy, *, keep: Iterable[int] = ()) -> None:
         file.write("1000")
     if layer is not Layer.BUBBLEWRAP:
         # What it starts stays below it, and counts as its own, also when those in between have ended.
-        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        adopt_orphans()
     if layer is Layer.PROCESS:
         return
     _close_all(set(keep))
-    refused = kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    refused = prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if refused < 0:
         raise OSError(-refused, f"no-new-privileges: {os.strerror(-refused)}")
     kernel.drop_capabilities()

@@ -6,12 +6,12 @@ import ctypes
 import os
 import sys
 
+from ...contract.prctl import prctl
+
 LINUX = sys.platform.startswith("linux")
-PR_SET_DUMPABLE = 4
 PR_GET_SECCOMP = 21
 PR_CAPBSET_DROP = 24
 PR_SET_SECUREBITS = 28
-PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 PR_GET_NO_NEW_PRIVS = 39
 PR_CAP_AMBIENT = 47
@@ -38,21 +38,6 @@ def syscall(number: int, *arguments: object) -> int:
     function.restype = ctypes.c_long
     result = function(ctypes.c_long(number), *converted)
     return int(result) if result >= 0 else -ctypes.get_errno()
-
-
-def prctl(option: int, value: int = 0) -> int:
-    """Call prctl(2); returns what it returned, or minus errno."""
-    zero = ctypes.c_ulong(0)
-    result = libc().prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero)
-    return int(result) if result >= 0 else -ctypes.get_errno()
-
-
-def hide_memory() -> bool:
-    """Keep other processes of the same user out of this one's memory and environment; for a judge, not a child.
-
-    Afterwards its own files in /proc belong to root.
-    """
-    return LINUX and prctl(PR_SET_DUMPABLE, 0) == 0
 
 
 class _Header(ctypes.Structure):

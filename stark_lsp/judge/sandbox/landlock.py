@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import stat
@@ -134,5 +133,4 @@ def _allow(ruleset: int, paths: Iterable[str], rights: int, *, keep: bool = Fals
             if keep:
                 _kept.append(place)
             else:
-                with contextlib.suppress(OSError):
-                    os.close(place)
+                os.close(place)

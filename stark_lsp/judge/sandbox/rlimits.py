@@ -9,6 +9,7 @@ import resource
 import subprocess
 from typing import Any
 
+from ...contract import process_trees
 from . import kernel
 from .layers import Layer
 from .policy import Policy
@@ -93,6 +94,5 @@ def _threads_of_user() -> int:
             continue
         with contextlib.suppress(OSError, IndexError, ValueError):
             if os.stat(f"/proc/{name}").st_uid == me:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    count += int(file.read().rpartition(b")")[2].split()[17])
+                count += int(process_trees.fields_of(int(name))[process_trees.THREADS])
     return count

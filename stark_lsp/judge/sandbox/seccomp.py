@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable
 from enum import Enum
 
+from ...contract.prctl import PR_SET_CHILD_SUBREAPER
 from . import kernel
 
 ALLOW = 0x7FFF0000
@@ -307,7 +308,7 @@ def program(
             if not (pin_threads and name == "sched_setaffinity"):
                 rule(numbers, _only(0, (0, pid), deny))
         # Whoever is below it stays there.
-        rule(PRCTL, _none_of(0, (kernel.PR_SET_CHILD_SUBREAPER,), deny))
+        rule(PRCTL, _none_of(0, (PR_SET_CHILD_SUBREAPER,), deny))
         rule(SETPRIORITY, _only(1, (0, pid), deny))
         rule(IOPRIO_SET, _only(1, (0, pid), deny))
     if hold_signals:

@@ -15,15 +15,16 @@ from collections.abc import Callable
 from types import FrameType
 
 from ...contract import process_trees
+from ...contract.prctl import adopt_orphans, die_with_parent
 
 
 def run(worker: Callable[[], None]) -> None:
     """Fork, run `worker` in the child, and stay behind as its guard; returns in neither process."""
-    process_trees.adopt_orphans()
+    adopt_orphans()
     guard = os.getpid()
     pid = os.fork()
     if pid == 0:
-        process_trees.die_with_parent(signal.SIGKILL)
+        die_with_parent(signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(1)
         worker()
@@ -41,7 +42,7 @@ def _watch(worker: int) -> None:
 
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sig, end)
-    process_trees.die_with_parent(signal.SIGTERM)
+    die_with_parent(signal.SIGTERM)
     # The pipes belong to the worker: were they open here as well, nobody would see it end.
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)

@@ -11,7 +11,7 @@ import torch
 
 from ...contract.errors import Bad, Broken
 from .. import sandbox
-from ..building.cache import InductorCache, TritonCache
+from ..building.cache import TritonCache, use_inductor_cache
 from ..building.service import BuildService
 from ..correctness.verify import AFTER_LIMIT
 from ..device import capabilities, fingerprint, observe, toolkit, turns
@@ -95,7 +95,7 @@ class Judge:
         parts = ("python", "interpreter", "torch", "cuda", "compiler", "device")
         toolchain = [str(self.environment[key]) for key in parts]
         self.triton = TritonCache(cache_dir, toolchain)
-        self._inductor = InductorCache(cache_dir)
+        self._inductor = use_inductor_cache(cache_dir)
         layer = self.pool.confinement.layer
         self.environment["isolation"] = layer.value
         self.environment["gradients"] = reference.gradients

@@ -7,7 +7,6 @@ import contextlib
 import os
 import platform
 import queue
-import shutil
 import sys
 import threading
 import traceback
@@ -18,7 +17,8 @@ from typing import Any
 from ...contract import imports, process_trees
 from ...contract.errors import Bad, Broken, Reported, broken, describe, full_text
 from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
-from ..sandbox import kernel
+from ...contract.prctl import adopt_orphans, hide_memory
+from ...contract.scratch import remove_scratch
 from .told import Told
 
 ENDINGS_S = 0.5
@@ -31,9 +31,9 @@ OLDEST_TORCH = (2, 4)
 
 def main() -> None:
     """Serve the server until it closes the pipe or dies."""
-    process_trees.adopt_orphans()
+    adopt_orphans()
     # The expected outputs are in this process; where no sandbox works, a candidate runs beside it.
-    kernel.hide_memory()
+    hide_memory()
     channel = Channel(*take_private_pipes())
     Worker(channel).run()
 
@@ -103,7 +103,7 @@ class Worker:
                 self._judge.pool.await_ends(ENDINGS_S)
         process_trees.kill_below(os.getpid())
         if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_scratch(self._folder)
         os._exit(0)
 
     def _handle(self, request: dict[str, Any]) -> Any:

@@ -26,7 +26,7 @@ def texts(value: object) -> list[str]:
 
 
 def report(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an exception as `runner.report` gives it."""
+    """Return an exception as `serving.report` gives it."""
     syntax = value.get("syntax")
     return {
         "types": texts(value.get("types")),
