@@ -78,7 +78,7 @@ def emit(
     if on_gpu:
         called = any(f"{attention.NAME}(" in ast.unparse(step.statement) for step in program.steps)
         own = [attention.text(made["capability"], exact=exact)] if called else []
-        helpers = made["helpers"] | (back.made["helpers"] if back else {})
+        helpers = {**made.get("helpers", {}), **(back.made["helpers"] if back else {})}
         rows = triton.rows(kernels, helpers, names_of, own) if kernels else []
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
         ready = []
