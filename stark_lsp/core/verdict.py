@@ -139,7 +139,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Profile:
-    """What one forward pass does on the device, against what this device can do."""
+    """What one call does on the device (for training with backward), against what this device can do."""
 
     launched: tuple[Launch, ...] = ()
     """Longest first."""

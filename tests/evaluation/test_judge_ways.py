@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from judge_cases import THOROUGH, judging, make_problem
+from judge_cases import QUICK, THOROUGH, judging, make_problem
 
 from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.status import Mode
 from stark_lsp.core.status import VerdictStatus as Status
 
 MODULE = """import torch
@@ -49,6 +50,16 @@ class Relu(torch.autograd.Function):
         return passed, passed.sum(0)
 
 """
+
+
+async def test_in_training_mode_the_profile_is_that_of_forward_and_backward(tmp_path: Path) -> None:
+    problem = replace(make_problem(tmp_path / "model.py"), mode=Mode.TRAINING)
+    async with judging(problem, tmp_path, settings=replace(QUICK, profile=True)) as (judge, _):
+        profile = (await judge.prepare(lambda text: None)).profile
+        assert profile is not None
+        assert any("backward" in one.name for one in profile.launched)
+        # Inputs, weights and outputs, and gradients of the first two.
+        assert profile.bytes == 4 * (3 * 64 * 128 + 2 * 128)
 
 
 async def test_each_side_is_called_in_the_way_that_is_told(tmp_path: Path) -> None:

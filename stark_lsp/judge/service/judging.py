@@ -13,6 +13,7 @@ from ...contract.errors import Bad, Broken
 from .. import sandbox
 from ..building.cache import TritonCache, use_inductor_cache
 from ..building.service import BuildService
+from ..correctness import forward
 from ..correctness.verify import AFTER_LIMIT
 from ..device import capabilities, fingerprint, observe, toolkit, turns
 from ..processes import confinement
@@ -286,11 +287,17 @@ class Judge:
         with self.bench.turn():
             module = reference.module.to(device)
             arguments = reference.arguments(reference.cases[0].inputs_path)
+            training, step = reference.mode == modules.TRAINING, forward.TimedStep()
 
             def call() -> Any:
+                if training:
+                    return step(module, arguments)
                 with modules.forward_context(reference.mode, gradients=reference.gradients):
                     return module(*arguments[0], **arguments[1])
 
+            if training:
+                # What flows into its outputs is made by the first one.
+                call()
             self.cost = cost.measure(module, call, arguments)
             self.calibration = roofline.calibration(cache_dir, device)
             claimed = profile_call(call, device)
