@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from judge_cases import QUICK, THOROUGH, judging, make_problem
 
 from stark_lsp.core.candidate import Candidate
@@ -62,6 +63,8 @@ async def test_in_training_mode_the_profile_is_that_of_forward_and_backward(tmp_
         assert profile.bytes == 4 * (3 * 64 * 128 + 2 * 128)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_each_side_is_called_in_the_way_that_is_told(tmp_path: Path) -> None:
     # By far slower where gradients are recorded, so that a single call in the other way would show.
     slow = MODULE.format(body=f"slowly({FORM}) if torch.is_grad_enabled() else {FORM}")

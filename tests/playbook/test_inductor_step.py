@@ -92,7 +92,8 @@ def agree(made: Written, inputs: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["layers", *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.ci]) for name in list(CASES)[1:])]
+    "name",
+    [*(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.ci]) for name in CASES if name != "twice"), "twice"],
 )
 def test_its_gradients_are_those_of_the_module(name: str, bench: Callable[..., Bench]) -> None:
     made = trained(bench(text_of(name)))
@@ -126,6 +127,8 @@ def test_it_gives_what_a_training_script_may_ask_for(bench: Callable[..., Bench]
     torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_what_was_frozen_and_is_no_more_has_its_gradient(bench: Callable[..., Bench]) -> None:
     one = bench(text_of("layers"))
     one.model.b.requires_grad_(False)

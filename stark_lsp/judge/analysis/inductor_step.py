@@ -41,7 +41,9 @@ class Step:
             raise NotTraceable("not all that it returns leads back to what it is given")
         self._flows = [(tensor, torch.ones_like(tensor)) for tensor in tensors if tensor.requires_grad]
         outputs, flows = zip(*self._flows)
-        found = torch.autograd.grad(outputs, list(self._leaves.values()), flows, allow_unused=True)
+        # In this thread: what Inductor is told holds for one alone, and a GPU's backward has another.
+        with torch.autograd.set_multithreading_enabled(False):
+            found = torch.autograd.grad(outputs, list(self._leaves.values()), flows, allow_unused=True)
         return dict(zip(self._leaves, found))
 
     def found(

@@ -249,7 +249,7 @@ class Runner:
             if self._device == "cuda":
                 torch.cuda.empty_cache()
 
-    def record(self, *, gradients: bool, backward: bool) -> dict[str, Any]:
+    def record(self, *, gradients: bool, backward: bool = False) -> dict[str, Any]:
         """Have calls be timed where gradients are recorded, or where they are not; perhaps with backward after them."""
         self._gradients, self._backward = gradients, backward
         return {}
