@@ -8,7 +8,7 @@ import copy
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,15 @@ import torch
 
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.settings import EvaluationSettings
-from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.status import Mode, VerdictStatus
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.judge import open_judge
 from stark_lsp.integrity import read
 from stark_lsp.judge.analysis import NotTraceable, inductor
 from stark_lsp.playbook.design import read_design
 from stark_lsp.playbook.inductor import guards, reader
-from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
+from stark_lsp.playbook.inductor.proposal import PLAIN, STRATEGY, AsCompiled, Recipes
+from stark_lsp.playbook.inductor.recipes import Switches
 
 from .conftest import Bench, close
 from .playbook_cases import BY_NAME, HEAD, text_of
@@ -57,6 +58,10 @@ def get_inputs():
 """
 
 
+STEP = {"backward": True}
+"""The recipe for backward as well, see `test_inductor_step.py`."""
+
+
 @dataclass
 class Written:
     """A candidate beside its original."""
@@ -82,6 +87,15 @@ def write(one: Bench, recipe: dict[str, Any] | None = None) -> Written:
     made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
     proposal = AsCompiled(one.problem, made)
     return Written(one, proposal, one.build(proposal.candidate))
+
+
+def trained(one: Bench) -> Written:
+    """Write the candidate of a module in training mode."""
+    one.model.train()
+    made = write(one, STEP)
+    made.new.train()
+    made.new.load_state_dict(one.model.state_dict())
+    return made
 
 
 def answering(made: dict[str, Any]) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
@@ -305,6 +319,48 @@ def test_vectors_that_pytorch_does_not_use_itself_are_not_written(bench: Callabl
 def test_a_kernel_in_another_language_is_refused_by_name() -> None:
     with pytest.raises(reader.CannotEmit, match="kernel_0 is written in metal"):
         reader.read("kernel_0 = async_compile.metal('k', '')\ndef call(self, args):\n    return (args,)\n")
+
+
+def test_it_gives_what_a_training_script_may_ask_for(bench: Callable[..., Bench]) -> None:
+    made = trained(bench(SCALED))
+    (x,), new, old = made.one.inputs, made.new, made.one.model
+    (parameter,), (other,) = new.parameters(), old.parameters()
+    with made.by_kernels(method="_backward"):
+        # A gradient with other strides, and the same graph twice.
+        total = new(x).sum()
+        total.backward(retain_graph=True)
+        total.backward()
+        (2 * old(x).sum()).backward()
+        torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
+    with torch.no_grad(), made.by_kernels():
+        close(old(x), new(x))
+    with made.by_kernels(False, "_backward"):
+        # A gradient of a gradient.
+        (first,) = torch.autograd.grad(new(x).square().sum(), parameter, create_graph=True)
+    (second,) = torch.autograd.grad(old(x).square().sum(), other, create_graph=True)
+    first.sum().backward()
+    second.sum().backward()
+    torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_it_is_asked_for_in_training_mode_and_where_it_fails_forward_alone(bench: Callable[..., Bench]) -> None:
+    one = bench(SCALED)
+    plain = inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
+    step = inductor.program(one.model, tuple(one.inputs), {}, str(one.path), STEP)
+    asked: list[bool] = []
+
+    def source(mode: Mode, given: dict[str, Any]) -> str:
+        async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+            asked.append("backward" in recipe)
+            return await answering(given if asked[-1] else plain)(recipe)
+
+        recipes = Recipes(replace(one.problem, mode=mode), ask, "cpu", 0, Switches())
+        return asyncio.run(recipes.get(PLAIN)).candidate.source
+
+    assert "_StarkTrained" in source(Mode.TRAINING, step)
+    assert "_StarkTrained" not in source(Mode.TRAINING, {"none": "it is random"})
+    assert "_StarkTrained" not in source(Mode.EVAL, step)
+    assert asked == [True, True, False, False]
 
 
 async def judged(one: Bench, cache: Path) -> Verdict:

@@ -24,9 +24,9 @@ from stark_lsp.playbook.inductor.recipes import Switches
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
-from .test_inductor import SCALED, Written, answering, gradients, write
+from .test_inductor import STEP, Written, gradients, trained
 
-pytestmark = pytest.mark.usefixtures("several_threads")
+pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow, pytest.mark.ci]
 
 MODULE = f"""{HEAD}class Model(nn.Module):
     def __init__(self):
@@ -68,21 +68,11 @@ CASES = {
     ),
 }
 """What is constructed, arguments, forward, inputs."""
-STEP = {"backward": True}
 
 
 def text_of(name: str) -> str:
     init, arguments, forward, inputs = CASES[name]
     return MODULE.format(init=init, arguments=arguments, forward=forward, inputs=inputs)
-
-
-def trained(one: Bench) -> Written:
-    """Write the candidate of a module in training mode."""
-    one.model.train()
-    made = write(one, STEP)
-    made.new.train()
-    made.new.load_state_dict(one.model.state_dict())
-    return made
 
 
 def agree(made: Written, inputs: list[Any]) -> None:
@@ -91,10 +81,7 @@ def agree(made: Written, inputs: list[Any]) -> None:
         torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.ci]) for name in CASES if name != "twice"), "twice"],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_its_gradients_are_those_of_the_module(name: str, bench: Callable[..., Bench]) -> None:
     made = trained(bench(text_of(name)))
     state = copy.deepcopy(made.new.state_dict())
@@ -105,30 +92,6 @@ def test_its_gradients_are_those_of_the_module(name: str, bench: Callable[..., B
     made.new.load_state_dict(state)
 
 
-def test_it_gives_what_a_training_script_may_ask_for(bench: Callable[..., Bench]) -> None:
-    made = trained(bench(SCALED))
-    (x,), new, old = made.one.inputs, made.new, made.one.model
-    (parameter,), (other,) = new.parameters(), old.parameters()
-    with made.by_kernels(method="_backward"):
-        # A gradient with other strides, and the same graph twice.
-        total = new(x).sum()
-        total.backward(retain_graph=True)
-        total.backward()
-        (2 * old(x).sum()).backward()
-        torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
-    with torch.no_grad(), made.by_kernels():
-        close(old(x), new(x))
-    with made.by_kernels(False, "_backward"):
-        # A gradient of a gradient.
-        (first,) = torch.autograd.grad(new(x).square().sum(), parameter, create_graph=True)
-    (second,) = torch.autograd.grad(old(x).square().sum(), other, create_graph=True)
-    first.sum().backward()
-    second.sum().backward()
-    torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.ci
 def test_what_was_frozen_and_is_no_more_has_its_gradient(bench: Callable[..., Bench]) -> None:
     one = bench(text_of("layers"))
     one.model.b.requires_grad_(False)
@@ -156,26 +119,6 @@ def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[.
         inductor.program(one.model, tuple(one.inputs), {}, str(one.path), STEP)
 
 
-def test_it_is_asked_for_in_training_mode_and_where_it_fails_forward_alone(bench: Callable[..., Bench]) -> None:
-    one = bench(SCALED)
-    plain = inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
-    step = inductor.program(one.model, tuple(one.inputs), {}, str(one.path), STEP)
-    asked: list[bool] = []
-
-    def source(mode: Mode, given: dict[str, Any]) -> str:
-        async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
-            asked.append("backward" in recipe)
-            return await answering(given if asked[-1] else plain)(recipe)
-
-        recipes = Recipes(replace(one.problem, mode=mode), ask, "cpu", 0, Switches())
-        return asyncio.run(recipes.get(PLAIN)).candidate.source
-
-    assert "_StarkTrained" in source(Mode.TRAINING, step)
-    assert "_StarkTrained" not in source(Mode.TRAINING, {"none": "it is random"})
-    assert "_StarkTrained" not in source(Mode.EVAL, step)
-    assert asked == [True, True, False, False]
-
-
 async def judged(one: Bench, cache: Path) -> Verdict:
     settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, profile=False)
     problem = replace(one.problem, mode=Mode.TRAINING)
@@ -193,8 +136,6 @@ async def judged(one: Bench, cache: Path) -> Verdict:
         await judge.close()
 
 
-@pytest.mark.slow
-@pytest.mark.ci
 def test_the_judge_takes_it(bench: Callable[..., Bench], judge_cache: Path) -> None:
     verdict = asyncio.run(judged(bench(text_of("images")), judge_cache))
     assert verdict.status is VerdictStatus.OK, f"{verdict.message}\n{verdict.log}"
