@@ -55,6 +55,25 @@ class Relu(torch.autograd.Function):
 
 @pytest.mark.slow
 @pytest.mark.ci
+async def test_who_lacks_memory_for_backward_alone_is_not_blamed(tmp_path: Path) -> None:
+    plain = MODULE.format(body=FORM)
+    full = FUNCTION.replace(
+        "x, weight = ctx", "seen.append(1)\n        if len(seen) > 8:\n            raise {}\n        x, weight = ctx"
+    )
+    full = full.replace("class Relu", "seen = []\n\n\nclass Relu").replace(
+        "{}", 'torch.OutOfMemoryError("Tried to allocate")'
+    )
+    source = MODULE.format(body="Relu.apply(x, self.weight)").replace("class Model", full + "class ModelNew")
+    async with judging(make_problem(tmp_path / "model.py", plain), tmp_path, settings=THOROUGH) as (judge, _):
+        await judge.prepare(lambda text: None)
+        verdict = await judge.confirm(Candidate(source.replace("slowly(gradient", "(gradient")))
+    assert verdict.status is Status.OK, verdict
+    assert verdict.speedup_with_backward is None
+    assert verdict.speedup_without_gradients is not None
+
+
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_in_training_mode_the_profile_is_that_of_forward_and_backward(tmp_path: Path) -> None:
     problem = replace(make_problem(tmp_path / "model.py"), mode=Mode.TRAINING)
     async with judging(problem, tmp_path, settings=replace(QUICK, profile=True)) as (judge, _):

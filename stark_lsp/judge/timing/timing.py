@@ -19,6 +19,11 @@ from .recheck import CLOCK
 from .timer import Timer
 from .wall import Sample
 
+BACKWARD_MS = 1000.0
+"""Calls that take longer are not timed with backward, which would take minutes."""
+FORGIVEN = ("OUT_OF_MEMORY", "RUNTIME_ERROR")
+"""What may end timing with backward, of which several processes at once hold the memory: nobody is judged by it."""
+
 
 @dataclass(eq=False)
 class Measured:
@@ -146,7 +151,8 @@ class Timing:
         notes += reference_timed(lambda: self._by_the_clock(timer, times))
         reference = self.bench.reference
         without = self._otherwise(timer, gradients=False) if self.final and reference.differentiable else None
-        trained = self._with_backward(timer) if self.final and reference.backward is not None else None
+        soon = reference.backward is not None and times.median("eager") <= BACKWARD_MS
+        trained = self._with_backward(timer) if self.final and soon else None
         return Measured(times, self.compiled, notes, without, trained)
 
     def _with_backward(self, timer: Timer) -> rounds.RoundTimes | None:
@@ -156,9 +162,8 @@ class Timing:
         except Broken:
             return None
         except Failed as failure:
-            if failure.finding.status != "OUT_OF_MEMORY":
+            if failure.finding.status not in FORGIVEN:
                 raise
-            # Forward, which is what it is judged by, had enough.
             return None
 
     def _otherwise(self, timer: Timer, *, gradients: bool = True, backward: bool = False) -> rounds.RoundTimes:
