@@ -21,7 +21,7 @@ from stark_lsp.core.run import Node
 from stark_lsp.core.status import Mode, VerdictStatus
 from stark_lsp.store import RunStore
 
-pytestmark = [pytest.mark.slow, pytest.mark.ci]
+pytestmark = pytest.mark.slow
 
 FEWER = ("--subset", "1/7,1/9,2/11")
 """One problem of each kind; a second one that can be measured would take as long as these together."""

@@ -54,7 +54,6 @@ class Relu(torch.autograd.Function):
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 async def test_who_lacks_memory_for_backward_alone_is_not_blamed(tmp_path: Path) -> None:
     plain = MODULE.format(body=FORM)
     full = FUNCTION.replace(

@@ -31,7 +31,7 @@ QUICK = (
     "an endless loop in C",
     "host memory taken without end in C",
     "a fork bomb",
-    "a log bomb in C",
+    "a log bomb in Python",
     "an answer of the wrong kinds",
 )
 """One of each kind that a plain verdict does not show already, for every run of the tests; all others are slow."""

@@ -26,7 +26,7 @@ from .conftest import Bench, close
 from .playbook_cases import HEAD
 from .test_inductor import STEP, Written, gradients, trained
 
-pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow, pytest.mark.ci]
+pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow]
 
 MODULE = f"""{HEAD}class Model(nn.Module):
     def __init__(self):
@@ -81,7 +81,9 @@ def agree(made: Written, inputs: list[Any]) -> None:
         torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.ci] if name in ("images", "twice") else []) for name in CASES]
+)
 def test_its_gradients_are_those_of_the_module(name: str, bench: Callable[..., Bench]) -> None:
     made = trained(bench(text_of(name)))
     state = copy.deepcopy(made.new.state_dict())
@@ -92,6 +94,7 @@ def test_its_gradients_are_those_of_the_module(name: str, bench: Callable[..., B
     made.new.load_state_dict(state)
 
 
+@pytest.mark.ci
 def test_what_was_frozen_and_is_no_more_has_its_gradient(bench: Callable[..., Bench]) -> None:
     one = bench(text_of("layers"))
     one.model.b.requires_grad_(False)
@@ -136,6 +139,7 @@ async def judged(one: Bench, cache: Path) -> Verdict:
         await judge.close()
 
 
+@pytest.mark.ci
 def test_the_judge_takes_it(bench: Callable[..., Bench], judge_cache: Path) -> None:
     verdict = asyncio.run(judged(bench(text_of("images")), judge_cache))
     assert verdict.status is VerdictStatus.OK, f"{verdict.message}\n{verdict.log}"
