@@ -12,6 +12,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
+from stark_lsp.core.phrases import caveat
 from stark_lsp.core.run import Node
 from stark_lsp.core.verdict import Interval, Verdict
 from stark_lsp.evaluation.pool import RunJudge
@@ -188,7 +189,12 @@ def _further(nodes: Iterable[Node], best: Node) -> str:
 
 
 def gain_message(node: Node) -> str:
-    """Return what a node that is faster than eager gains, for a person."""
+    """Return what a node that is faster than eager gains, and where it does not, for a person."""
+    only = caveat(node.verdict) if node.verdict is not None else ""
+    return f"{_compared(node)} It is {only}." if only else _compared(node)
+
+
+def _compared(node: Node) -> str:
     gain = _gain(node)
     text = f"{gain.value:.2f}x as fast as eager ({gain.low:.2f} to {gain.high:.2f})"
     compared = node.verdict.speedup_vs_compile if node.verdict is not None else None

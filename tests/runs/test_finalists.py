@@ -73,6 +73,12 @@ async def test_the_leader_that_holds_is_proposed_with_its_confirmed_verdict() ->
     assert outcome.message == "4.80x as fast as eager (4.70 to 4.90) and 1.20x as fast as torch.compile."
 
 
+async def test_where_it_is_slower_is_said_with_what_it_gains() -> None:
+    final = replace(ok(2.1, Interval(4.8, 4.7, 4.9)), speedup_with_backward=Interval(0.8, 0.7, 0.9))
+    outcome, _, _ = await confirm([node(1, ok(2.0))], {1: final})
+    assert outcome.message.endswith("It is slower where it is trained (0.80x with backward).")
+
+
 async def test_a_near_runner_up_is_confirmed_too_and_the_larger_gain_wins() -> None:
     nodes = [node(1, ok(2.0)), node(2, ok(2.03)), node(3, ok(2.5))]
     verdicts = {1: ok(2.0, Interval(4.0, 3.9, 4.1)), 2: ok(2.0, Interval(4.5, 4.4, 4.6))}
