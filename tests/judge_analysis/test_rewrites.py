@@ -246,12 +246,13 @@ LONG = [pytest.mark.slow, pytest.mark.ci]
 """Products that take a second each."""
 SPLIT: dict[str, tuple[Form, tuple[int, ...], int]] = {
     "few blocks": (lambda x, w, b: x @ w.t(), (64, 16384, 64), 16),
+    "many odd pieces": (lambda x, w, b: x @ w.t(), (6, 240000, 5), 200),
     "a bias": (lambda x, w, b: F.linear(x, w, b), (256, 8192, 128), 8),
     "some blocks": (lambda x, w, b: x @ w.t(), (512, 16384, 2048), 4),
 }
 
 
-@pytest.mark.parametrize("name", [*list(SPLIT)[:2], pytest.param("some blocks", marks=LONG)])
+@pytest.mark.parametrize("name", [*list(SPLIT)[:3], pytest.param("some blocks", marks=LONG)])
 def test_a_product_along_a_long_dimension_is_a_sum_of_products(name: str) -> None:
     form, (rows, inner, columns), count = SPLIT[name]
     torch.manual_seed(0)
@@ -268,9 +269,9 @@ def test_a_product_along_a_long_dimension_is_a_sum_of_products(name: str) -> Non
 
 LEFT_ALONE = {
     "split": [(64, 1024, 64), (64, 2047 * 3, 64), (4096, 16384, 2048)],
-    "halves": [(64, 512, 1024), (640, 128, 1024), (642, 512, 1024)],
+    "halves": [(64, 512, 1024), (640, 128, 1024), (600, 200, 1001)],
 }
-"""Products that a family of rules does not fit: short, odd, or as many blocks as a GPU takes; small, short, odd."""
+"""Products that a family of rules does not fit: short, odd, or as many blocks as a GPU takes; small, short, short."""
 
 
 @pytest.mark.parametrize(("family", "sizes"), [(name, one) for name, all_of in LEFT_ALONE.items() for one in all_of])
@@ -287,6 +288,9 @@ HALVES: dict[str, tuple[Form, tuple[tuple[int, ...], ...]]] = {
     "a long one": (torch.mm, ((640, 5120), (5120, 640))),
     "a long one with a larger result": (torch.mm, ((1280, 2304), (2304, 1280))),
     "a linear layer": (lambda x, w, b: F.linear(x, w, b), ((640, 512), (1024, 512), (1024,))),
+    "odd sizes": (torch.mm, ((643, 509), (509, 1021))),
+    "odd sizes, turned, a bias": (lambda x, y, b: torch.addmm(b, x.t(), y.t()), ((509, 643), (1021, 509), (1021,))),
+    "odd batches": (lambda x, y: torch.bmm(x, y.transpose(1, 2)), ((2, 641, 256), (2, 647, 256))),
     "turned": (lambda x, y: x.t() @ y.t(), ((512, 640), (1024, 512))),
     "batches": (lambda x, y: torch.bmm(x, y.transpose(1, 2)), ((2, 640, 256), (2, 640, 256))),
     "batches with a bias": (lambda x, y, b: torch.baddbmm(b, x, y), ((2, 640, 256), (2, 256, 640), (2, 1, 640))),

@@ -23,7 +23,7 @@ LEAST_INNER = 256
 LEAST = 300
 """Of rows times columns over their sum: so much each number that is split is used."""
 ALIGNED = 8
-"""Sizes are multiples of so many, which tensor cores want."""
+"""Parts are filled up with zeros to sizes that are multiples of so many, which tensor cores want."""
 EXPONENT, ROUND, KEPT = 0x7F800000, 0x1000, ~0x1FFF
 """Of float32's bits: those of its exponent; half of the last bit that float16 keeps; and all that it keeps."""
 ONE = 1 << 23
@@ -46,8 +46,7 @@ class Halves(Rule):
             raise Cannot
         one, other = args[-2:]
         (*_, rows, inner), (*_, columns) = shape_of(one), shape_of(other)
-        sizes = (rows, inner, columns)
-        if self._node.meta["val"].dtype is not torch.float32 or any(size % ALIGNED for size in sizes):
+        if self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
         if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
             raise Cannot
@@ -58,6 +57,7 @@ class Halves(Rule):
         together = 4 * rows * columns > (rows + columns) * inner
         left, back = self._parts(one, -1, low_first=True, together=together)
         right, also_back = self._parts(other, -2, low_first=False, together=together)
+        inner += -inner % ALIGNED
         done = min(inner, self.LONGEST) if together else 0
         at, also_at = (2 * inner, 2 * inner) if together else (inner, 0)
         total = self._product(multiply, left, right, (0, 0), 2 * inner + done)
@@ -65,6 +65,9 @@ class Halves(Rule):
             places = at + begin, also_at + begin
             piece = self._product(multiply, left, right, places, min(self.LONGEST, inner - begin))
             total = self.call(aten.add.Tensor, total, piece)
+        for dim, size in ((-2, rows), (-1, columns)):
+            if size % ALIGNED:
+                total = self.call(aten.slice.Tensor, total, dim, 0, size)
         total = self.call(aten.mul.Tensor, total, self.call(aten.mul.Tensor, back, also_back))
         return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
 
@@ -96,6 +99,9 @@ class Halves(Rule):
         zero = self.call(aten.full.default, [], 0.0, dtype=torch.float32, device=matrix.meta["val"].device)
         high = self.call(aten.where.self, finite, high, zero)
         low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, scaled, high), matrix)
+        short = [-size % ALIGNED for size in shape_of(matrix)[-2:]]
+        if any(short):
+            high, low = (self.call(aten.constant_pad_nd.default, one, [0, short[1], 0, short[0]]) for one in (high, low))
         order = [*((low, high) if low_first else (high, low)), *([high] if together else [])]
         parts = [self.call(torch.ops.prims.convert_element_type.default, one, torch.float16) for one in order]
         found = self.call(aten.cat.default, parts, inner)
