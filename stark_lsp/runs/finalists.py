@@ -191,7 +191,11 @@ def _further(nodes: Iterable[Node], best: Node) -> str:
 def gain_message(node: Node) -> str:
     """Return what a node that is faster than eager gains, and where it does not, for a person."""
     only = caveat(node.verdict) if node.verdict is not None else ""
-    return f"{_compared(node)} It is {only}." if only else _compared(node)
+    if not only:
+        return _compared(node)
+    trained = node.verdict.speedup_with_backward if node.verdict is not None else None
+    cure = " Mode `training` searches for the whole step." if trained is not None and trained.high < 1 else ""
+    return f"{_compared(node)} It is {only}.{cure}"
 
 
 def _compared(node: Node) -> str:

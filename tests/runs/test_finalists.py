@@ -76,7 +76,9 @@ async def test_the_leader_that_holds_is_proposed_with_its_confirmed_verdict() ->
 async def test_where_it_is_slower_is_said_with_what_it_gains() -> None:
     final = replace(ok(2.1, Interval(4.8, 4.7, 4.9)), speedup_with_backward=Interval(0.8, 0.7, 0.9))
     outcome, _, _ = await confirm([node(1, ok(2.0))], {1: final})
-    assert outcome.message.endswith("It is slower where it is trained (0.80x with backward).")
+    assert outcome.message.endswith(
+        "It is slower where it is trained (0.80x with backward). Mode `training` searches for the whole step."
+    )
 
 
 async def test_a_near_runner_up_is_confirmed_too_and_the_larger_gain_wins() -> None:
