@@ -178,6 +178,8 @@ class Supervisor:
         progress
             Told what the worker begins.
 
+        What nobody waits for any more is cancelled in the worker as well, as far as that is worth it.
+
         Raises
         ------
         BadInput, Fault
@@ -195,8 +197,7 @@ class Supervisor:
         self.state = WorkerState.BUSY
         step, stated = method, limit_s
         try:
-            body = json.dumps({"id": number, "method": method, "params": params}).encode()
-            process.stdin.write(HEADER.pack(len(body)) + body)
+            _send(process.stdin, {"id": number, "method": method, "params": params})
             with contextlib.suppress(ConnectionError):
                 await process.stdin.drain()
             while True:
@@ -218,6 +219,10 @@ class Supervisor:
                 if "error" in message:
                     raise _reported(message["error"])
                 return message["result"]
+        except asyncio.CancelledError:
+            with contextlib.suppress(ConnectionError, RuntimeError):
+                _send(process.stdin, {"cancel": number})
+            raise
         finally:
             self._waiting.pop(number, None)
             if self.state is WorkerState.BUSY and not self._waiting:
@@ -360,6 +365,11 @@ _KINDS: dict[str, type[BadInput] | type[Fault]] = {
     errors.Degenerate.kind: Degenerate,
 }
 """What the worker calls an error, as an exception here; all else is a `Fault`."""
+
+
+def _send(pipe: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+    body = json.dumps(message).encode()
+    pipe.write(HEADER.pack(len(body)) + body)
 
 
 def _reported(error: dict[str, Any]) -> BadInput | Fault:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, candidate_with, judging, make_problem
+from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, REFERENCE, candidate_with, judging, make_problem
 
 from stark_lsp.contract.process_trees import descendants, parents
 from stark_lsp.core.candidate import Candidate
@@ -257,3 +257,22 @@ async def close_while_it_builds(judge: WorkerJudge) -> None:
     assert judge.state is WorkerState.CLOSED
     with pytest.raises(Fault, match="closed"):
         await task
+
+
+@pytest.mark.slow
+async def test_what_torch_compile_writes_is_given_up_when_nobody_waits_for_it(tmp_path: Path) -> None:
+    # Inductor takes minutes for so many operations.
+    many = "        for _ in range(3000):\n            x = x + torch.sin(x) * 1e-4\n"
+    text = REFERENCE.replace("        return", f"{many}        return")
+    path = tmp_path / "model.py"
+    path.write_text(text)
+    problem, told = make_problem(path, text), []
+    settings = replace(QUICK, compile_baseline=True)
+    async with judging(problem, tmp_path, settings=settings, notice=told.append) as (judge, _):
+        await judge.prepare(lambda text: None)
+        writing = asyncio.ensure_future(judge.written({}))
+        await until(lambda: any(text.startswith("Reading what") for text in told))
+        writing.cancel()
+        same = text.replace("class Model(", "class ModelNew(")
+        verdict = await asyncio.wait_for(judge.evaluate(Candidate(same)), 60.0)
+        assert verdict.status is Status.OK, verdict.message

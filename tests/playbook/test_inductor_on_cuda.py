@@ -126,6 +126,31 @@ def test_it_computes_what_the_module_computes(text: str, name: str, bench: Calla
         torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
 
 
+ODD = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(1021, 509))
+
+    def forward(self, x, y):
+        return F.linear(x, self.weight), x.t() @ y, y.t() @ x.t().contiguous().t()
+
+
+def get_inputs():
+    return [torch.randn(1287, 509), torch.randn(1287, 1003)]
+"""
+
+
+@pytest.mark.parametrize("name", ["halves", "short halves"])
+def test_products_of_odd_sizes_are_taken_in_halves(name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(ODD, place=moved)
+    new = written(one, Design(STRATEGY, DESIGNS[name]))
+    with torch.no_grad(), by_kernels(new):
+        found = new(*one.inputs)
+    exact = one.model.double()(*(each.double() for each in one.inputs))
+    for ours, right in zip(found, exact, strict=True):
+        assert ((ours - right).abs().max() / right.abs().max()).item() < 5e-6
+
+
 @pytest.mark.parametrize("name", ["as compiled", "graph", "captured"])
 def test_running_statistics_go_on_as_the_modules_do(name: str, bench: Callable[..., Bench]) -> None:
     one = bench(IMAGES, place=moved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -318,7 +319,9 @@ class Judge:
             self.reference.release()
         return found
 
-    def written(self, recipe: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    def written(
+        self, recipe: dict[str, Any], progress: Progress, cancelled: Callable[[], bool] = bool
+    ) -> dict[str, Any]:
         """Return what torch.compile writes for the reference, or Inductor by a recipe; `none` says why not."""
         if not self.settings["compile_baseline"]:
             return {"none": ""}
@@ -328,7 +331,11 @@ class Judge:
             progress("Reading what torch.compile writes", limit)
 
         begin()
-        return self._writer.written(recipe, lambda text: progress(text, WAITING_S), begin)
+        return self._writer.written(recipe, lambda text: progress(text, WAITING_S), begin, cancelled)
+
+    def give_up_writing(self) -> None:
+        """End what is being written; `written` returns at once."""
+        self._writer.give_up()
 
     def clear(self) -> None:
         """Wait until nothing is left of the candidates before.

@@ -51,6 +51,8 @@ class Worker:
         self._judge: Any | None = None
         self._trial: Any | None = None
         self._threads: ThreadPoolExecutor | None = None
+        self._writing: int | None = None
+        self._cancelled: set[int] = set()
 
     def run(self) -> None:
         """Answer requests, candidates several at a time; never returns."""
@@ -87,13 +89,23 @@ class Worker:
         """Queue what comes; when nothing can come any more, end everything."""
         while True:
             try:
-                self._requests.put(self.channel.receive())
+                message = self.channel.receive()
+                if "cancel" in message:
+                    self._cancel(message["cancel"])
+                else:
+                    self._requests.put(message)
             except (ChannelClosed, ChannelDamaged):
                 self._end()
             except BaseException:  # noqa: BLE001 - told in the log; the server notices the end
                 # Nothing could be asked of this worker any more.
                 traceback.print_exc()
                 self._end()
+
+    def _cancel(self, number: int) -> None:
+        """Give up what torch.compile writes, which can take minutes and hold the device; all else is let finish."""
+        self._cancelled.add(number)
+        if self._judge is not None and number == self._writing:
+            self._judge.give_up_writing()
 
     def _end(self) -> None:
         """Kill every process below, remove the private folder, exit at once."""
@@ -127,7 +139,8 @@ class Worker:
         if method == "analyze":
             return self._judge.analyze(progress)
         if method == "written":
-            return self._judge.written(params["recipe"], progress)
+            self._writing = number
+            return self._judge.written(params["recipe"], progress, lambda: number in self._cancelled)
         if method == "check_edit":
             told = Told.read(params["told"])
             return self._judge.check_edit(params["path"], params["text"], params["qualname"], told, progress)

@@ -26,6 +26,7 @@ class Writer:
         self._lock = threading.Lock()
         self._runner: RunnerProcess | None = None
         self._begun: Future[RunnerProcess] | None = None
+        self._asked: RunnerProcess | None = None
 
     def begin(self) -> None:
         """Have it come up beside whatever goes on; it rests while something is timed."""
@@ -54,20 +55,30 @@ class Writer:
             return runner
         return begun.result() if begun is not None else self._start()
 
-    def written(self, recipe: dict[str, Any], waiting: Waiting, begin: Callable[[], None]) -> dict[str, Any]:
+    def written(
+        self,
+        recipe: dict[str, Any],
+        waiting: Waiting,
+        begin: Callable[[], None],
+        cancelled: Callable[[], bool],
+    ) -> dict[str, Any]:
         """Return what torch.compile writes for the reference, see `analysis.inductor.program`; `none` says why not.
 
         Parameters
         ----------
         waiting, begin
             Told while others use the device, and when it is ours: on a GPU Inductor times kernels to choose among them.
+        cancelled
+            Whether nobody waits for it any more; `give_up` tells when it comes to be so.
         """
         bench, runner = self._bench, None
         on_gpu = bench.device == "cuda"
         keep = on_gpu and not bench.reference.plan.large
         with self._lock:
             try:
-                runner = self._take()
+                runner = self._asked = self._take()
+                if cancelled():
+                    runner.strike()
                 inputs = runner.give(bench.reference.cases[0].inputs_path)
                 limit = float(bench.settings["compile_timeout_s"])
                 with bench.turn(waiting) if on_gpu else contextlib.nullcontext():
@@ -75,8 +86,15 @@ class Writer:
                     found = dict(runner.ask("written", inputs=inputs, recipe=recipe, run_s=limit))
             except RunnerFailure as error:
                 found, keep = {"none": f"{type(error).__name__}: {error}"}, False
+            self._asked = None
             if keep:
                 self._runner = runner
             elif runner is not None:
                 bench.pool.end(runner)
         return found
+
+    def give_up(self) -> None:
+        """End what is being written: nobody waits for it any more, and others want the device."""
+        asked = self._asked
+        if asked is not None:
+            asked.strike()

@@ -101,7 +101,8 @@ class Halves(Rule):
         low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, scaled, high), matrix)
         short = [-size % ALIGNED for size in shape_of(matrix)[-2:]]
         if any(short):
-            high, low = (self.call(aten.constant_pad_nd.default, one, [0, short[1], 0, short[0]]) for one in (high, low))
+            zeros = [0, short[1], 0, short[0]]
+            high, low = (self.call(aten.constant_pad_nd.default, one, zeros) for one in (high, low))
         order = [*((low, high) if low_first else (high, low)), *([high] if together else [])]
         parts = [self.call(torch.ops.prims.convert_element_type.default, one, torch.float16) for one in order]
         found = self.call(aten.cat.default, parts, inner)
