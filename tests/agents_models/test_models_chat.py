@@ -219,6 +219,14 @@ async def test_an_answer_cut_off_refused_filtered_or_empty_says_so(serve: Any, c
     assert empty.message == "The model answered nothing."
 
 
+async def test_an_answer_that_a_full_context_cut_off_blames_no_limit_of_ours(serve: Any, chat: Any) -> None:
+    # llama.cpp's and vLLM's way: "length", and fewer tokens than were allowed.
+    reply = Reply(text="so far", stop="max_tokens", usage={"input_tokens": 6743, "output_tokens": 26025})
+    answer = await chat(serve([reply])).ask(question(max_tokens=32000))
+    assert answer.stop is StopReason.MAX_TOKENS
+    assert answer.message == "The server cut the answer off after 26,025 of 32,000 tokens; its context may be full."
+
+
 async def test_a_wait_says_what_is_waited_for(serve: Any, chat: Any) -> None:
     said, say = waits()
     await chat(serve([replies.fault(503, "unavailable_error", "Loading model"), WELL]), on_wait=say).ask(question())
