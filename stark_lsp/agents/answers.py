@@ -166,7 +166,7 @@ def read_plan(answer: Answer, question: Question) -> PlanAnswer:
     fields, cut = _fields(answer, question, ("advice", "title"))
     cut_off = answer.stop is StopReason.MAX_TOKENS
     if cut in ("advice", "title") or (cut_off and not fields):
-        reason = _cut_off(question) if cut_off else f"{one_line(answer.message, 200).rstrip('.')}."
+        reason = _cut_off(answer, question) if cut_off else f"{one_line(answer.message, 200).rstrip('.')}."
         raise NoCandidate(reason, text=_kept(answer))
     if fields:
         advice, title = _said(fields, "advice", MAX_ADVICE), one_line(_string(fields.get("title")), TITLE)
@@ -221,7 +221,9 @@ def read_kernel(
         source = source or (text if _defines(wanted).search(text) else "")
         whole = whole or answer.stop is not StopReason.MAX_TOKENS
         summary = capped(clean(without_blocks(text)), MAX_ADVICE).strip() if "```" in text or "~~~" in text else ""
-    remark = "" if whole else _cut_off(question) if answer.stop is StopReason.MAX_TOKENS else "The answer broke off."
+    remark = (
+        "" if whole else _cut_off(answer, question) if answer.stop is StopReason.MAX_TOKENS else "The answer broke off."
+    )
     source = _checked(source, answer, "" if whole else remark)
     renamed = _renamed(source, old, class_name)
     if renamed != source and not remark and not edits:
@@ -237,9 +239,11 @@ def completed(answer: Answer, source: str) -> Answer:
     return replace(answer, tool_input={**given, "source": source})
 
 
-def _cut_off(question: Question) -> str:
-    role = question.role.value
-    return f"The answer was cut off at {question.max_tokens} tokens: raise {role}.max_tokens, or lower {role}.effort."
+def _cut_off(answer: Answer, question: Question) -> str:
+    role, limit = question.role.value, f"The answer was cut off at {question.max_tokens} tokens"
+    said = one_line(answer.message, 200).rstrip(".") or limit
+    cure = f"raise {role}.max_tokens" if said == limit else "give the server a larger context"
+    return f"{said}: {cure}, or lower {role}.effort."
 
 
 def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tuple[dict[str, Any], str]:
@@ -259,8 +263,10 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tupl
         # What was handed in, as far as it came, is no prose that a plan could be read from.
         said = one_line(answer.message, 200).rstrip(".")
         reason = f"The answer could not be used: {said}." if said else "The answer was empty."
+        if not said and answer.tool_input and not any(name in answer.tool_input for name in wanted):
+            reason = f"What was handed in has none of {', '.join(wanted)}."
         if answer.stop is StopReason.MAX_TOKENS:
-            reason = _cut_off(question)
+            reason = _cut_off(answer, question)
         raise NoCandidate(reason, text=_kept(answer))
     return {}, ""
 

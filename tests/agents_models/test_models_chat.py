@@ -92,6 +92,7 @@ async def test_what_a_model_refuses_is_left_away_and_remembered(serve: Any, chat
     ("refusal", "left"),
     [
         (replies.tools_refused(), None),
+        (replies.fault(500, "server_error", "tools param requires --jinja flag"), None),
         (replies.fault(404, "", "No endpoints found that support tool use. To learn more, visit: …"), None),
         (
             replies.fault(400, "BadRequestError", '"auto" tool choice requires --enable-auto-tool-choice to be set'),
@@ -186,7 +187,7 @@ async def test_an_answer_that_ended_is_taken_though_its_tokens_never_come(serve:
     ("reply", "told", "cure"),
     [
         (replies.unauthorized(), "did not accept the API key", "OPENAI_API_KEY"),
-        (replies.no_such_model("a-model"), "has no model a-model", "OPENAI_BASE_URL"),
+        (replies.no_such_model("a-model"), "has no model a-model", "check the address behind @ or in OPENAI_BASE_URL"),
         (Reply(status=404, body='{"error": "model \'a-model\' not found"}'), "model 'a-model' not found", "OPENAI"),
         (Reply(status=404, body='{"detail": "Not Found"}'), "Not Found", "OPENAI_BASE_URL"),
         (replies.fault(429, "insufficient_quota", "You exceeded your current quota."), "wants to be paid", "playbook"),
@@ -216,6 +217,20 @@ async def test_an_answer_cut_off_refused_filtered_or_empty_says_so(serve: Any, c
     assert (cut.stop, cut.text, cut.tool_input) == (StopReason.MAX_TOKENS, '{"title": "Fu', None)
     assert filtered.stop is StopReason.REFUSAL
     assert empty.message == "The model answered nothing."
+
+
+async def test_an_answer_that_a_full_context_cut_off_blames_no_limit_of_ours(serve: Any, chat: Any) -> None:
+    # llama.cpp's and vLLM's way: "length", and fewer tokens than were allowed.
+    reply = Reply(text="so far", stop="max_tokens", usage={"input_tokens": 6743, "output_tokens": 26025})
+    answer = await chat(serve([reply])).ask(question(max_tokens=32000))
+    assert answer.stop is StopReason.MAX_TOKENS
+    assert answer.message == "The server cut the answer off after 26,025 of 32,000 tokens; its context may be full."
+
+
+async def test_a_wait_says_what_is_waited_for(serve: Any, chat: Any) -> None:
+    said, say = waits()
+    await chat(serve([replies.fault(503, "unavailable_error", "Loading model"), WELL]), on_wait=say).ask(question())
+    assert "could not answer (Loading model); asking again in" in said[0]
 
 
 async def test_huge_lines_are_read_and_an_answer_without_end_is_cut_off(

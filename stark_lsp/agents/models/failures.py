@@ -27,7 +27,7 @@ class Service:
     key: str
     """How its key is set."""
     address: str
-    """The environment variable that names its address."""
+    """Where its address is named."""
     billing: str
     """Where it is paid."""
     another: str
@@ -36,14 +36,14 @@ class Service:
 
 ANTHROPIC = Service(
     key="`STARK: Set API Key` in VS Code, or ANTHROPIC_API_KEY",
-    address="ANTHROPIC_BASE_URL",
+    address="in ANTHROPIC_BASE_URL",
     billing="Billing at https://platform.claude.com",
     another="for instance anthropic for the default",
 )
 """The Messages API."""
 OPENAI = Service(
     key="OPENAI_API_KEY; it is sent to the address in OPENAI_BASE_URL alone",
-    address="OPENAI_BASE_URL",
+    address="behind @ or in OPENAI_BASE_URL",
     billing="the account of the service",
     another="by the name that the server lists",
 )
@@ -209,15 +209,16 @@ def as_error(
         ),
         TroubleKind.MODEL: (
             f"{server} has no model {model} ({words}).",
-            f"Choose another one, {service.another}; or check {service.address}.",
+            f"Choose another one, {service.another}; or check the address {service.address}.",
         ),
         TroubleKind.ELSEWHERE: (
             f"{server} is not where questions are answered ({words}).",
-            f"Name the right address in {service.address}, if you trust it.",
+            f"Name the right address {service.address}, if you trust it.",
         ),
         TroubleKind.TOO_LONG: (
             f"The question is longer than {model} can read ({words}).",
-            "Choose a model with a larger context, or lower the role's max_tokens or the search's window size.",
+            "Choose a model with a larger context, or give your own server one (vLLM: --max-model-len, llama.cpp: "
+            "--ctx-size); or lower the role's max_tokens or the search's window size.",
         ),
         TroubleKind.REFUSED: (
             f"{server} refused the question ({words}).",

@@ -46,12 +46,13 @@ _REFUSALS = (
     (Feature.USAGE, re.compile(r"\bstream_options\b|\binclude_usage\b", re.IGNORECASE)),
     # Ollama: "registry.ollama.ai/library/… does not support tools"
     # OpenRouter: "No endpoints found that support tool use."
+    # llama.cpp: "tools param requires --jinja flag", with status 500
     # vLLM: '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
     (
         Feature.TOOL,
         re.compile(
             r"\bnot support(?:ed)?\b.*\btools?\b|\btools?\b.*\bnot (?:be )?(?:supported|enabled)\b"
-            r"|--enable-auto-tool-choice|\bno endpoints found that support tool use\b",
+            r"|--enable-auto-tool-choice|\btools param requires --jinja\b|\bno endpoints found that support tool use\b",
             re.IGNORECASE,
         ),
     ),

@@ -136,8 +136,8 @@ class ServiceModel(ABC):
                 answer = reader.answer(latency_s=time.monotonic() - began, request_id=outcome)
                 return replace(answer, troubles=tuple(troubles))
             cost = reader.usage if reader.started else Usage()
-            # OpenRouter has no model where none of its own takes all that was asked for.
-            told = outcome.kind in (TroubleKind.REFUSED, TroubleKind.MODEL)
+            # OpenRouter has no model where none of its own takes all that was asked for; llama.cpp refuses with 500.
+            told = outcome.kind in (TroubleKind.REFUSED, TroubleKind.MODEL) or outcome.status == 500
             feature = refused(outcome.words, sent) if told else None
             if feature is not None:
                 self._features.learn(self._base_url, model, feature, takes=False)
@@ -286,7 +286,8 @@ class ServiceModel(ABC):
             self._on_wait(f"{self.server} does not say how many tokens it takes; they are guessed from characters")
 
     def _tell_wait(self, trouble: Trouble, seconds: float) -> None:
-        reason = {429: "asks for a pause", 529: "is overloaded"}.get(trouble.status or 0, "could not answer")
+        why = f" ({trouble.words[:100].rstrip('.')})" if trouble.words else ""
+        reason = {429: "asks for a pause", 529: "is overloaded"}.get(trouble.status or 0, f"could not answer{why}")
         self._on_wait(f"{self.server} {reason}; asking again in {seconds:.0f} s")
 
 
