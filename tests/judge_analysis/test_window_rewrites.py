@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -88,19 +87,6 @@ def test_a_depthwise_convolution_is_a_sum_of_shifted_images(
     w, b = images(channels * each, 1, *[taps] * rank), images(channels * each)
     names = same(lambda x, w, b: conv(x, w, b if bias else None, stride, padding, dilation, channels), x, w, b)
     assert not any("convolution" in name for name in names)
-
-
-@pytest.mark.parametrize(
-    ("taps", "stride", "padding", "dilation"), [(4, 1, 2, 1), (5, 2, 1, 2), ((7, 3), 3, (3, 0), 1)]
-)
-def test_of_large_windows_the_padded_image_is_written_first(
-    taps: Any, stride: int, padding: Any, dilation: int
-) -> None:
-    rows, columns = taps if isinstance(taps, tuple) else (taps, taps)
-    x, w = images(2, 3, 13, 14), images(6, 1, rows, columns)
-    names = same(lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, 3), x, w)
-    assert names.count("aten.constant_pad_nd.default") == 1
-    assert names.count("aten.as_strided.default") == rows * columns
 
 
 @settings(max_examples=4)

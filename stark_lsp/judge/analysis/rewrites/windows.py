@@ -23,9 +23,6 @@ MOST = 64
 """Places of a window; the text of a kernel grows with them."""
 LEAST = 1 << 18
 """Elements that a result must have to be worth it."""
-FRAMED = 16
-"""Places of a window from which the padded image is written first: where each place asks anew whether it lies within
-the image, that takes longer than memory."""
 
 
 class Window(NamedTuple):
@@ -53,9 +50,6 @@ class Windows(Rule):
             around = [one.padding, max(0, last - one.padding - size), *around]
         if any(around):
             x = self.call(aten.constant_pad_nd.default, x, around, filled)
-        if any(around) and math.prod(one.size for one in windows) >= FRAMED:
-            yield from self._framed(x, windows, results)
-            return
         for place in itertools.product(*(range(one.size) for one in windows)):
             part = x
             for number, (tap, one, count) in enumerate(zip(place, windows, results)):
@@ -63,16 +57,6 @@ class Windows(Rule):
                 end = begin + (count - 1) * one.stride + 1
                 part = self.call(aten.slice.Tensor, part, 2 + number, begin, end, one.stride)
             yield place, part
-
-    def _framed(self, x: Node, windows: list[Window], results: list[int]) -> Iterator[tuple[tuple[int, ...], Node]]:
-        """Yield the same of an image that lies in memory, as Inductor has it for who asks where its elements lie."""
-        value = x.meta["val"]
-        strides = value.stride()[2:]
-        shape = [*value.shape[:2], *results]
-        steps = [*value.stride()[:2], *(one.stride * stride for one, stride in zip(windows, strides))]
-        for place in itertools.product(*(range(one.size) for one in windows)):
-            first = sum(tap * one.dilation * stride for tap, one, stride in zip(place, windows, strides))
-            yield place, self.call(aten.as_strided.default, x, shape, steps, first)
 
     def folded(self, target: Any, parts: Iterable[Node]) -> Node:
         """Return what an operator of two makes of all parts, one after the other."""
