@@ -349,16 +349,19 @@ def test_it_is_asked_for_in_training_mode_and_where_it_fails_forward_alone(bench
     step = inductor.program(one.model, tuple(one.inputs), {}, str(one.path), STEP)
     asked: list[bool] = []
 
-    def source(mode: Mode, given: dict[str, Any]) -> str:
+    def source(mode: Mode, given: dict[str, Any], told: str = "") -> str:
         async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
             asked.append("backward" in recipe)
             return await answering(given if asked[-1] else plain)(recipe)
 
         recipes = Recipes(replace(one.problem, mode=mode), ask, "cpu", 0, Switches())
-        return asyncio.run(recipes.get(PLAIN)).candidate.source
+        made = asyncio.run(recipes.get(PLAIN)).candidate.source
+        assert recipes.reason.strip() == told
+        return made
 
+    why = "What torch.compile writes for backward cannot be taken over: it is random."
     assert "_StarkTrained" in source(Mode.TRAINING, step)
-    assert "_StarkTrained" not in source(Mode.TRAINING, {"none": "it is random"})
+    assert "_StarkTrained" not in source(Mode.TRAINING, {"none": "it is random"}, why)
     assert "_StarkTrained" not in source(Mode.EVAL, step)
     assert asked == [True, True, False, False]
 

@@ -148,6 +148,7 @@ class Recipes:
         """What the judge gave, by the recipe: designs that differ in how they launch alone have the same."""
         self._facts: Facts | None = None
         self._errors: dict[str, str] = {}
+        self._backward = ""
         self._asking = asyncio.Lock()
 
     @property
@@ -155,6 +156,8 @@ class Recipes:
         """Why what torch.compile writes, or a user's strategy, is not taken over, as sentences behind others."""
         why = self._made.get(PLAIN)
         taken = f" What torch.compile writes cannot be taken over: {why}." if isinstance(why, str) and why else ""
+        if self._backward:
+            taken += f" What torch.compile writes for backward cannot be taken over: {self._backward}."
         return taken + "".join(f" The strategy {name} fails: {why}." for name, why in sorted(self._errors.items()))
 
     async def get(self, design: Design) -> AsCompiled:
@@ -182,6 +185,7 @@ class Recipes:
             step = await self._written(design, {**recipe, "backward": True})
             if isinstance(step, AsCompiled):
                 return step
+            self._backward = step
         return await self._written(design, recipe)
 
     async def _written(self, design: Design, recipe: dict[str, Any]) -> AsCompiled | str:
