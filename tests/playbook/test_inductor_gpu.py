@@ -1,7 +1,8 @@
 """What Inductor writes for a GPU, as a candidate: programs recorded on an H100, run by Triton's interpreter.
 
 `tests/data/inductor` holds them as `judge/analysis/inductor.program` returned them (torch 2.11, Triton 3.6), each with
-its module; `benchmarks/record_programs.py` records them anew.
+its module; `benchmarks/record_programs.py` records them anew. `mixed_orders` was written by Inductor of torch 2.13,
+told of an H100 where none is: sums of rows and of columns in one kernel, as backward of a norm has them.
 """
 
 from __future__ import annotations

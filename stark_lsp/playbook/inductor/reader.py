@@ -12,6 +12,8 @@ from stark_lsp.playbook.inductor import attention
 
 _DROPPED = ("assert_size_stride", "assert_alignment", "args.clear", "torch.cuda.set_device", "run_intermediate_hooks")
 _EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
+_OWN = re.compile(r"(?:buf|workspace_)\d+$")
+_SLICE = re.compile(r"\[([\d *+()]+):([\d *+()]+)\]")
 _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
 _KNOWN = {"torch", "device", attention.NAME}
@@ -62,11 +64,8 @@ def read(code: str) -> Program:
     """
     tree = ast.parse(code)
     lines = code.splitlines()
-    kernels = {}
-    for statement in tree.body:
-        made = _kernel(statement, lines)
-        if made is not None:
-            kernels[made.name] = made
+    made = (_kernel(statement, lines) for statement in tree.body)
+    kernels = {one.name: one for one in made if one is not None}
     call = _call(tree)
     body = _unwrapped(call.body)
     program = Program(_arguments(body), kernels)
@@ -165,7 +164,7 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
     """
     statement = _Renamed(renamed).visit(statement)
     if isinstance(statement, ast.Delete):
-        gone = [name for name in statement.targets if ast.unparse(name).startswith("buf")]
+        gone = [name for name in statement.targets if _OWN.match(ast.unparse(name))]
         gone = [name for name in gone if ast.unparse(name) not in renamed.values()]
         return Step(ast.Delete(gone)) if gone else None
     if isinstance(statement, ast.Return):
@@ -192,6 +191,10 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
         return Step(statement, kernel)
     if called.endswith(".zero_"):
         return Step(statement)
+    if called.startswith("workspace_"):
+        # What blocks of a kernel left is added up: a norm's gradients of its weights.
+        text = _SLICE.sub(lambda found: f"[{eval(found[1])}:{eval(found[2])}]", ast.unparse(statement))
+        return Step(ast.parse(text).body[0])
     _publicly(value, called)
     return Step(statement)
 

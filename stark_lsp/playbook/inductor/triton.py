@@ -167,7 +167,7 @@ def wrapped(line: str) -> list[str]:
     if len(line) <= WIDTH or not rest.endswith(end) or "#" in line:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
-    rows = [inner]
+    rows, parts = [inner], inner.split(", ")
     if end == ")":
         try:
             call = ast.parse(f"_({inner})", mode="eval").body
@@ -175,8 +175,9 @@ def wrapped(line: str) -> list[str]:
             return [line]
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return [line]  # the first bracket is not closed by the last one
-        if len(inner) + len(indent) + 4 > WIDTH:
-            rows = [_quoted(ast.unparse(one)) + "," for one in (*call.args, *call.keywords)]
+        parts = [_quoted(ast.unparse(one)) for one in (*call.args, *call.keywords)]
+    if len(inner) + len(indent) + 4 > WIDTH:
+        rows = [f"{part}," for part in parts]
     return [f"{head}(", *(f"{indent}    {row}" for row in rows), f"{indent}{end}"]
 
 
