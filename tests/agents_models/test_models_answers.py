@@ -1,5 +1,6 @@
 """What comes back, whatever the model does."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,16 +70,22 @@ async def test_halves_of_surrogate_pairs_in_an_answer_are_replaced(serve: Any, c
 
 
 async def test_an_answer_cut_off_at_the_limit_keeps_what_came(serve: Any, connect: Any) -> None:
-    answer = await _ask(serve, connect, replies.cut_off('{"title": "Fu'), max_tokens=77)
+    reply = replace(replies.cut_off('{"title": "Fu'), usage={"input_tokens": 300, "output_tokens": 77})
+    answer = await _ask(serve, connect, reply, max_tokens=77)
     assert answer.stop is StopReason.MAX_TOKENS
     assert answer.text == '{"title": "Fu'
     assert answer.message == "The answer was cut off at 77 tokens."
 
 
-async def test_a_full_context_counts_as_cut_off(serve: Any, connect: Any) -> None:
+async def test_a_full_context_counts_as_cut_off_and_blames_no_limit_of_ours(serve: Any, connect: Any) -> None:
     answer = await _ask(serve, connect, Reply(text="so far", stop="model_context_window_exceeded"))
     assert answer.stop is StopReason.MAX_TOKENS
-    assert "context" in answer.message
+    assert answer.message == "The model's context was full before the answer ended."
+    # llama.cpp's and vLLM's way: "max_tokens", and fewer tokens than were allowed.
+    reply = Reply(text="so far", stop="max_tokens", usage={"input_tokens": 6743, "output_tokens": 1402})
+    other = await _ask(serve, connect, reply, max_tokens=32000)
+    assert other.stop is StopReason.MAX_TOKENS
+    assert other.message == "The server cut the answer off after 1,402 of 32,000 tokens; its context may be full."
 
 
 async def test_a_refusal_says_why(serve: Any, connect: Any) -> None:

@@ -132,6 +132,54 @@ async def test_one_parameter_that_is_refused_costs_one_question(
     assert features.takes(f"{server.url}/v1", "a-model", Feature.TOOL) is True
 
 
+NO_ROOM = {
+    "vLLM 0.32": "max_tokens=32000 cannot be greater than max_model_len=16384. Please request fewer output tokens. "
+    "(parameter=max_tokens, value=32000)",
+    "vLLM 0.20": "This model's maximum context length is 32768 tokens. However, you requested 32000 output tokens and "
+    "your prompt contains at least 769 input tokens, for a total of at least 32769 tokens. Please reduce the length of "
+    "the input prompt or the number of requested output tokens. (parameter=input_tokens, value=769)",
+    "vLLM 0.10": "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is "
+    "32768 tokens and your request has 6790 input tokens (32000 > 32768 - 6790).",
+    "vLLM 0.8, DeepSeek": "This model's maximum context length is 32768 tokens. However, you requested 38790 tokens "
+    "(6790 in the messages, 32000 in the completion). Please reduce the length of the messages or completion.",
+    "OpenAI": "max_tokens is too large: 32000. This model supports at most 16384 completion tokens.",
+}
+
+
+@pytest.mark.parametrize("words", NO_ROOM.values(), ids=NO_ROOM)
+async def test_a_context_without_room_for_the_longest_answer_is_asked_without_a_limit(
+    serve: Any, chat: Any, words: str
+) -> None:
+    refusal = replies.fault(400, "BadRequestError", words)
+    full = Reply(text="so far", stop="max_tokens", usage={"input_tokens": 6790, "output_tokens": 9594})
+    server = serve([refusal, full, WELL])
+    model = chat(server)
+    answer = await model.ask(question(max_tokens=32000))
+    assert answer.message == "The server cut the answer off after 9,594 of 32,000 tokens; its context may be full."
+    assert answer.troubles == ()
+    assert (await model.ask(question(attempt=2))).tool_input == PLAN
+    # A limit that fits is sent: without it the answer could be longer than what is set aside.
+    assert [request.body.get("max_tokens") for request in server.requests] == [32000, None, 1000]
+
+
+@pytest.mark.parametrize("first", NO_ROOM.values(), ids=NO_ROOM)
+async def test_a_question_that_leaves_no_room_at_all_is_told_as_too_long(serve: Any, chat: Any, first: str) -> None:
+    words = (
+        "This model's maximum context length is 4096 tokens. However, your prompt contains at least 4097 input tokens, "
+        "which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. "
+        "(parameter=input_tokens, value=4097)"
+    )
+    server = serve([replies.fault(400, "BadRequestError", first), replies.fault(400, "BadRequestError", words)])
+    with pytest.raises(TooLong, match="longer than a-model can read") as caught:
+        await chat(server).ask(question(max_tokens=32000))
+    assert "--max-model-len" in caught.value.cure
+    assert len(server.requests) == 2
+    alone = serve([replies.fault(400, "BadRequestError", words)])
+    with pytest.raises(TooLong):
+        await chat(alone).ask(question())
+    assert len(alone.requests) == 1
+
+
 PASSING = {
     "429": replies.rate_limited(),
     "500": replies.server_error(),
@@ -191,7 +239,7 @@ async def test_an_answer_that_ended_is_taken_though_its_tokens_never_come(serve:
         (Reply(status=404, body='{"error": "model \'a-model\' not found"}'), "model 'a-model' not found", "OPENAI"),
         (Reply(status=404, body='{"detail": "Not Found"}'), "Not Found", "OPENAI_BASE_URL"),
         (replies.fault(429, "insufficient_quota", "You exceeded your current quota."), "wants to be paid", "playbook"),
-        (replies.fault(400, "", "max_tokens is too large: 32000. It supports at most 16384."), "refused", "max_tokens"),
+        (replies.fault(400, "", "max_tokens: Input should be at least 2000."), "refused", "max_tokens"),
     ],
 )
 async def test_what_the_user_must_mend_is_told_at_once(

@@ -56,13 +56,6 @@ class ChunkReader(AnswerReader):
             self._stop = "refusal" if self._details else _STOPS.get(stop, stop)
             self.finished = True
 
-    def _why_stopped(self) -> str:
-        # Servers say "length" of a full context too.
-        wrote, limit = self._usage.get("output_tokens"), self._question.max_tokens
-        if self._stop == "max_tokens" and wrote is not None and wrote < limit and not self.too_long:
-            return f"The server cut the answer off after {wrote:,} of {limit:,} tokens; its context may be full."
-        return super()._why_stopped()
-
     def _call(self, call: Mapping[str, Any]) -> None:
         function = mapping(call.get("function"))
         tool = self._tools.setdefault(index_of(call), ToolUse(""))

@@ -27,6 +27,8 @@ class Feature(str, Enum):
     """Tools at all."""
     MAX_TOKENS = "max_tokens"
     """The longest answer by this name, instead of `max_completion_tokens`."""
+    LIMIT = "limit"
+    """A longest answer at all, by whichever name; not learned, but left away for one question."""
     USAGE = "stream_options"
     """Asking for the tokens at the end of a stream."""
 
@@ -41,8 +43,18 @@ _REFUSALS = (
     (Feature.FORCED_TOOL, re.compile(r"\btool_choice\b|\btool choice\b|\bforced tool\b", re.IGNORECASE)),
     (Feature.CACHE, re.compile(r"\bcache_control\b", re.IGNORECASE)),
     # "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-    # Not what a number is refused by: "max_tokens is too large".
     (Feature.MAX_TOKENS, re.compile(r"\bmax_tokens\b.*\b(?:not supported|use '?max_completion_tokens)", re.IGNORECASE)),
+    # OpenAI: "max_tokens is too large: 32000. This model supports at most 16384 completion tokens"
+    # vLLM: "max_tokens=32000 cannot be greater than max_model_len=16384"; before, also where the prompt leaves no room:
+    # "you requested 32000 output tokens", "38790 tokens (6790 in the messages, 32000 in the completion)"
+    (
+        Feature.LIMIT,
+        re.compile(
+            r"\bmax_(?:completion_)?tokens\b.*\b(?:too large|cannot be greater)\b"
+            r"|\brequested\b.*\b(?:output|completion)\b",
+            re.IGNORECASE,
+        ),
+    ),
     (Feature.USAGE, re.compile(r"\bstream_options\b|\binclude_usage\b", re.IGNORECASE)),
     # Ollama: "registry.ollama.ai/library/… does not support tools"
     # OpenRouter: "No endpoints found that support tool use."

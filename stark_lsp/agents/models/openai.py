@@ -105,8 +105,9 @@ class OpenAIModel(ServiceModel):
             "model": model,
             "messages": [{"role": role, "content": clean_text(text)} for role, text in messages if text.strip()],
             "stream": True,
-            "max_tokens" if takes(Feature.MAX_TOKENS) else "max_completion_tokens": question.max_tokens,
         }
+        if question.max_tokens and takes(Feature.LIMIT):
+            request["max_tokens" if takes(Feature.MAX_TOKENS) else "max_completion_tokens"] = question.max_tokens
         if takes(Feature.USAGE):
             request["stream_options"] = {"include_usage": True}
         if question.tool is not None and takes(Feature.TOOL):

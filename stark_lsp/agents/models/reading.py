@@ -242,7 +242,11 @@ class AnswerReader:
         if self._stop == "model_context_window_exceeded":
             return "The model's context was full before the answer ended."
         if self._stop == "max_tokens":
-            return f"The answer was cut off at {self._question.max_tokens} tokens."
+            wrote, limit = self._usage.get("output_tokens"), self._question.max_tokens
+            if wrote is None or wrote >= limit:
+                return f"The answer was cut off at {limit} tokens."
+            # llama.cpp and vLLM say so of a full context too.
+            return f"The server cut the answer off after {wrote:,} of {limit:,} tokens; its context may be full."
         if self._stop == "refusal":
             return self._refusal()
         if self._stop is not None and self._stop not in _STOPS:

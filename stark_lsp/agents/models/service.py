@@ -127,8 +127,9 @@ class ServiceModel(ABC):
         began = time.monotonic()
         waited = 0.0
         troubles: list[str] = []
+        asked = question
         while True:
-            request, sent = self._request(question, model)
+            request, sent = self._request(asked, model)
             reader = self._reader(question)
             outcome = await self._try(request, reader, meter)
             if isinstance(outcome, str):
@@ -137,8 +138,13 @@ class ServiceModel(ABC):
                 return replace(answer, troubles=tuple(troubles))
             cost = reader.usage if reader.started else Usage()
             # OpenRouter has no model where none of its own takes all that was asked for; llama.cpp refuses with 500.
-            told = outcome.kind in (TroubleKind.REFUSED, TroubleKind.MODEL) or outcome.status == 500
+            kinds = (TroubleKind.REFUSED, TroubleKind.MODEL, TroubleKind.TOO_LONG)
+            told = outcome.kind in kinds or outcome.status == 500
             feature = refused(outcome.words, sent) if told else None
+            if feature is Feature.LIMIT:
+                # What has no room for so long an answer gives no longer one. Of other questions that is not known.
+                asked = replace(asked, max_tokens=0)
+                continue
             if feature is not None:
                 self._features.learn(self._base_url, model, feature, takes=False)
                 continue
