@@ -243,7 +243,8 @@ class AnswerReader:
             return "The model's context was full before the answer ended."
         if self._stop == "max_tokens":
             wrote, limit = self._usage.get("output_tokens"), self._question.max_tokens
-            if wrote is None or wrote >= limit:
+            # Nearly, since services may count a little otherwise.
+            if wrote is None or wrote > 0.95 * limit:
                 return f"The answer was cut off at {limit} tokens."
             # llama.cpp and vLLM say so of a full context too.
             return f"The server cut the answer off after {wrote:,} of {limit:,} tokens; its context may be full."
