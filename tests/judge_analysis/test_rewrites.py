@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import rewrites
+from stark_lsp.judge.analysis.rewrites import split
 
 Form = Callable[..., torch.Tensor]
 ROWS, INNER, COLUMNS = 64, 96, 512
@@ -265,6 +266,12 @@ def test_a_product_along_a_long_dimension_is_a_sum_of_products(name: str) -> Non
     out, expected = made(*tried), form(*tried)
     torch.testing.assert_close(out, expected)
     assert out.stride() == expected.stride()
+
+
+def test_as_many_pieces_as_keep_a_gpu_busy() -> None:
+    # Three blocks: 85 pieces would leave some multiprocessors with half of the work of others.
+    assert split.pieces(257, 262144, 2) == 128
+    assert split.pieces(96, 1500000, 80) == 250
 
 
 LEFT_ALONE = {

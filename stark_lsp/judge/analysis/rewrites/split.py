@@ -15,7 +15,7 @@ from .rule import Cannot, Rule, aten, shape_of
 BLOCK = 128
 """Rows and columns of a block of the result."""
 PROGRAMS = 256
-"""At most so many are to run side by side: two for each multiprocessor of an H100."""
+"""So many are to run side by side: two for each multiprocessor of an H100."""
 LEAST = 1024
 """Elements of the inner dimension that a piece must have at least."""
 STEP = 16
@@ -51,7 +51,13 @@ def pieces(rows: int, inner: int, columns: int) -> int:
         There are enough blocks, or the inner dimension is too short or odd.
     """
     blocks = -(-rows // BLOCK) * -(-columns // BLOCK)
-    for count in range(min(PROGRAMS // blocks, inner // LEAST), 1, -1):
-        if inner % (count * STEP) == 0:
-            return count
-    raise Cannot
+    count = 1
+    while count * blocks < PROGRAMS and inner % (2 * count) == 0 and inner // (2 * count) >= LEAST:
+        count *= 2
+    if count * blocks < PROGRAMS:
+        # What halving does not reach, other pieces may.
+        most = min(PROGRAMS // blocks, inner // LEAST)
+        count = max((one for one in range(count + 1, most + 1) if inner % (one * STEP) == 0), default=count)
+    if count == 1:
+        raise Cannot
+    return count
