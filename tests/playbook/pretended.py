@@ -9,7 +9,6 @@ blocks are chosen here, small ones. In a process of its own, since torch and Tri
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import re
 import sys
@@ -37,6 +36,8 @@ from stark_lsp.judge.analysis import inductor, inductor_gpu
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 
 from record_programs import MODULE, MODULES
+
+from .conftest import load
 
 H100 = SimpleNamespace(
     name="NVIDIA H100 80GB HBM3",
@@ -138,11 +139,7 @@ def record(name: str, folder: Path) -> dict[str, Any]:
     text = MODULE.format(init=init, arguments=arguments, forward=forward, inputs=inputs)
     path = folder / f"{name}_module.py"
     path.write_text(text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(path, path.stem)
     model, given = module.Model().eval(), module.get_inputs()
     # What is told of the module and its arguments is the same on a CPU.
     made = inductor.program(model, tuple(given), {}, str(path))
