@@ -177,6 +177,9 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     assert (both, attention, products) == (["attention", "products"], ["attention"], ["products"])
     less = replace(of_attention, rewrites=of_attention.rewrites | {"sums"})
     assert names(plain, less, 20.0)[:2] == [["algebra"], ["attention", "products"]]
+    # What is left of less work are launches.
+    one_graph = recipes.Switches().following(plain, shifted, 0.2, waiting=0.2)
+    assert [name for name, _ in next(one_graph).kernels] == ["algebra", "launch"]
     waits = next(recipes.Switches().following(plain, of_attention, 0.2))
     assert [name for name, _ in waits.kernels] == ["attention", "products", "launch"]
     # Copying 100 MiB takes longer than launching five kernels.

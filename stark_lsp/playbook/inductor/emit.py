@@ -237,12 +237,8 @@ def _method(
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
     head = ["@staticmethod", *triton.wrapped(f"def {name}({', '.join(arguments.parameters)}):"), *ready]
     if on_gpu:
-        return [
-            *head,
-            f"    device = {arguments.parameters[0]}.device",
-            "    with torch.cuda.device(device):",
-            *(part[4:] for line in _indented(lines, 12) for part in triton.wrapped(line)),
-        ]
+        first = f"    device = {arguments.parameters[0]}.device"
+        return [*head, first, *(part[4:] for line in _indented(lines, 8) for part in triton.wrapped(line))]
     return [*head, *_indented(lines, 4)]
 
 

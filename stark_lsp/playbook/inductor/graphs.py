@@ -40,13 +40,14 @@ class _StarkGraph:
         return all(x.data_ptr() == where for x, where in zip(tensors[len(self.given) :], self.where))
 
     def __call__(self, tensors):
+        stream = torch.cuda.current_stream()
         with self.lock:
-            torch.cuda.current_stream().wait_event(self.done)
+            stream.wait_event(self.done)
             for held, x in zip(self.given, tensors):
                 held.copy_(x)
             self.graph.replay()
             results = tuple(x.clone() for x in self.results)
-            self.done.record()
+            self.done.record(stream)
         return results
 '''
 
@@ -85,11 +86,10 @@ def method(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
         "def _replayed(self, *tensors):",
         "    if torch.cuda.is_current_stream_capturing():",
         "        return self._compiled(*tensors)",
-        "    with torch.cuda.device(tensors[0].device):",
-        "        graph = _stark_graphs.get(self)",
-        "        if graph is None or not graph.fits(tensors):",
-        f"            graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, {len(inputs)})",
-        "        return graph(tensors)",
+        "    graph = _stark_graphs.get(self)",
+        "    if graph is None or not graph.fits(tensors):",
+        f"        graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, {len(inputs)})",
+        "    return graph(tensors)",
         "",
     ]
 

@@ -30,7 +30,7 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
         return None
     if device.type != "{device}" or torch.is_autocast_enabled("{device}") or {capability} != capability:
         return None
-    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
+{elsewhere}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
         return kernels(*tensors)
     # The form does not see what `torch.func.functional_call` puts in the place of a parameter.
     if any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights):
@@ -38,11 +38,15 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
     return _StarkDifferentiable.apply(kernels, lambda *given: form(*given[: len(inputs)]), *tensors)
 
 
-def _stark_fits(x, device, shape, stride, dtype):
-    """Whether a tensor is one that kernels were made for."""
-    right = isinstance(x, torch.Tensor) and x.device == device and x.dtype is dtype
-    return right and x.shape == shape and x.stride() == stride
+def _stark_fits(x, on, shape, stride, dtype):
+    """Whether a tensor is one that kernels were made for, on a device."""
+    return isinstance(x, torch.Tensor) and (x.device, x.dtype, x.shape) == (on, dtype, shape) and x.stride() == stride
 '''
+_ELSEWHERE = """\
+    if device.index != torch.cuda.current_device():  # entering it would cost every call 4 us
+        with torch.cuda.device(device):
+            return _stark_run(kernels, form, inputs, weights, made_for, capability)
+"""
 _PART = '''\
 def _stark_is(part, kind, **settings):
     """Whether a module is of a class, with these settings and without hooks."""
@@ -128,7 +132,8 @@ def text(device: str, *, by_name: bool, parts: bool, trained: str = "") -> str:
     trained
         What runs backward by kernels.
     """
-    run = _RUN.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
+    run = _RUN.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
+    run = run.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
     if trained:
         run = run.replace("_run(kernels,", "_run(kernels, backward,")
         run = run.replace("_StarkDifferentiable.apply(kernels,", "_StarkTrained.apply(kernels, backward,")

@@ -111,10 +111,8 @@ class Switch:
             return facts.products
         if self.name == LAYOUT:
             return facts.convolutions
-        if self.plain:
-            return facts.saved_by_graph(facts.calls, call_ms)
-        if self.name == LAUNCH:
-            return facts.saved_by_graph(facts.steps, call_ms)
+        if self.replayed:
+            return facts.saved_by_graph(facts.calls if self.plain else facts.steps, call_ms)
         return facts.kernels > 0
 
 
@@ -237,17 +235,18 @@ class Switches:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
         free = [one for one in behind if design.label(one.name) is None and not one.repair]
         serving = [one for one in free if one.serves(facts, call_ms)]
-        # Work that need not be done is not made quicker first.
-        less = [one for one in serving if one.name == ALGEBRA and waiting <= MUCH]
+        # Work that need not be done is not made quicker first; launches for what is left are saved with it.
+        less = [one for one in serving if one.name == ALGEBRA]
+        graph = [one for one in serving if one.replayed and not one.plain and waiting > MUCH]
         for one in less:
-            yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
+            yield Design(STRATEGY, (*design.kernels, *((each.name, each.label) for each in (one, *graph))))
         # Where kernels take a part of their time, launches soon take the rest.
         together = [one for one in self._all if one in serving and (one.joins or (one.replayed and not one.plain))]
         if len(together) > 1:
             yield Design(STRATEGY, (*design.kernels, *((one.name, one.label) for one in together)))
         for one in serving:
             # The original's own kernels are nothing that other switches change.
-            if one not in less and not (one.plain and on):
+            if (one not in less or graph) and not (one.plain and on):
                 yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
 
 
