@@ -93,7 +93,7 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, help="a checkout of KernelBench")
-    parser.add_argument("samples", nargs="*", help="names of samples; all when none is given")
+    parser.add_argument("samples", nargs="*", help="names of samples, or files of your own; all samples when none is given")
     parser.add_argument("--budget", type=int, default=4, help="attempts for each sample")
     parser.add_argument("--out", type=Path, default=Path(".cache/kernelbench"), help="where reports and sources go")
     parser.add_argument("--evaluate", nargs=3, type=Path, help=argparse.SUPPRESS)
@@ -103,7 +103,8 @@ def main() -> int:
         answer.write_text(json.dumps(evaluate(options.checkout, original, candidate)))
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    chosen = [SAMPLES / f"{name}.py" for name in options.samples] or sorted(SAMPLES.glob("*.py"))
+    named = [Path(name) if name.endswith(".py") else SAMPLES / f"{name}.py" for name in options.samples]
+    chosen = named or sorted(SAMPLES.glob("*.py"))
     print("| sample | our judge, over eager | KernelBench, of means | its times, ms |\n|---|---|---|---|")
     for sample in chosen:
         print(row(sample, options), flush=True)

@@ -65,6 +65,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(64, 100), torch.randint(0, 100, (64,))",
         {},
     ),
+    "depthwise": (
+        "self.c = nn.Conv2d(16, 16, 7, padding=3, groups=16)",
+        "x",
+        "return self.c(x)",
+        "torch.randn(4, 16, 64, 64)",
+        {"rewrites": ["windows"]},
+    ),
     "cumsum": ("pass", "x", "return torch.cumsum(x, dim=1) * 2.0", "torch.rand(4, 3000)", {}),
     "gelu": ("self.w = nn.Parameter(torch.randn(96))", "x", "return F.gelu(x + self.w)", "torch.randn(40, 96)", {}),
     "layer_norm": (

@@ -89,6 +89,29 @@ def test_a_depthwise_convolution_is_a_sum_of_shifted_images(
     assert not any("convolution" in name for name in names)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("size", "window", "how", "own"),
+    [
+        ((2, 3, 12, 13), (7, 7), {"padding": 3}, True),
+        ((1, 4, 20, 9), (9, 3), {"padding": (4, 0)}, True),
+        ((2, 3, 12, 13), (4, 6), {}, False),
+        ((2, 3, 12, 13), (5, 5), {"stride": (1, 2)}, False),
+        ((2, 3, 12, 13), (5, 5), {"dilation": 2}, False),
+        ((2, 3, 9, 40), (1, 27), {}, False),
+    ],
+)
+def test_a_large_filter_has_a_kernel_of_its_own(
+    size: tuple[int, ...], window: tuple[int, ...], how: dict[str, int], own: bool, bias: bool
+) -> None:
+    x, w, b = images(*size).float(), images(size[1], 1, *window).float(), images(size[1]).float()
+    names = same(lambda x, w, b: F.conv2d(x, w, b if bias else None, groups=size[1], **how) * 2.0, x, w, b)
+    assert ("stark.depthwise.default" in names) is own
+    last = x.to(memory_format=torch.channels_last)
+    names = same(lambda x, w, b: F.conv2d(x, w, b if bias else None, groups=size[1], **how), last, w, b)
+    assert "stark.depthwise.default" not in names, "it goes through images row by row"
+
+
 @settings(max_examples=4)
 @given(taps=st.integers(3, 4), stride=st.integers(1, 3), padding=st.integers(0, 1), dilation=st.integers(1, 2))
 def test_a_maximum_over_volumes_is_one_of_shifted_images(taps: int, stride: int, padding: int, dilation: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from stark_lsp.judge.analysis.rewrites.attention import attention as defined
-from stark_lsp.playbook.inductor import attention
+from stark_lsp.playbook.inductor import handwritten
 
 from .conftest import load
 
@@ -46,7 +46,7 @@ def main() -> None:
     """Print a JSON object."""
     path = Path(tempfile.mkdtemp()) / "tiles.py"
     # The interpreter knows no products in parts.
-    text = re.sub(r'"bf16x\d"', '"ieee"', attention.text((9, 0)))
+    text = re.sub(r'"bf16x\d"', '"ieee"', handwritten.text("attention", (9, 0)))
     path.write_text(f"import torch\nimport triton\nimport triton.language as tl\n\n{text}")
     ours = load(path, "tiles")._stark_attention
     torch.manual_seed(0)

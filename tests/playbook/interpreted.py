@@ -41,6 +41,8 @@ def difference(name: str, folder: Path) -> str:
     source = AsCompiled(make_problem(str(path), kept["text"], "Model"), kept["made"]).candidate.source
     # The interpreter knows no products in parts.
     source = re.sub(r'input_precision="bf16x\d"', 'input_precision="ieee"', source)
+    # It takes a statement after the other, for however many lanes.
+    source = source.replace("to_wide, 64\n", "to_wide, 2048\n")
     new_path = folder / f"{name}_new.py"
     new_path.write_text(source)
     old, new = load(path, path.stem), load(new_path, new_path.stem)

@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +31,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._triton import has_triton
 from triton.backends.compiler import GPUTarget
 
-from stark_lsp.judge.analysis import inductor, inductor_gpu
+from stark_lsp.judge.analysis import inductor, inductor_gpu, rewrites
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 
@@ -98,11 +98,12 @@ def pretending() -> Iterator[None]:
         yield
 
 
-def written(form: Any, tensors: list[torch.Tensor]) -> str:
-    """Return what Inductor writes for a function of such tensors."""
+def written(form: Any, tensors: list[torch.Tensor], families: Sequence[str] = ()) -> str:
+    """Return what Inductor writes for a function of such tensors, by rules of these families."""
     with pretending(), FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
         given = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cuda") for x in tensors]
         graph = make_fx(form, decomposition_table=select_decomp_table())(*given)
+        assert not families or rewrites.apply(graph.graph, families)
         lowering = GraphLowering(graph, example_inputs=given, shape_env=mode.shape_env)
         with (
             V.set_graph_handler(lowering),
@@ -135,7 +136,7 @@ def launches(code: str) -> list[dict[str, Any]]:
 
 def record(name: str, folder: Path) -> dict[str, Any]:
     """Return the record of one of the modules that `record_programs.py` knows."""
-    init, arguments, forward, inputs, _ = MODULES[name]
+    init, arguments, forward, inputs, recipe = MODULES[name]
     text = MODULE.format(init=init, arguments=arguments, forward=forward, inputs=inputs)
     path = folder / f"{name}_module.py"
     path.write_text(text)
@@ -150,7 +151,7 @@ def record(name: str, folder: Path) -> dict[str, Any]:
             model, dict(zip(state, tensors[len(given) :], strict=True)), tensors[: len(given)]
         )
 
-    code = written(form, [*given, *state.values()])
+    code = written(form, [*given, *state.values()], recipe.get("rewrites", ()))
     known = {one["expression"]: one for one in made["arguments"]}
     made["arguments"] = [known[one] for one in (*arguments.split(", "), *(f"self.{one}" for one in state))]
     helpers = inductor_gpu._helpers(inductor_gpu.HELPER.findall(code))

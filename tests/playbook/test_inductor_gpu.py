@@ -2,7 +2,8 @@
 
 `tests/data/inductor` holds them as `judge/analysis/inductor.program` returned them (torch 2.11, Triton 3.6), each with
 its module; `benchmarks/record_programs.py` records them anew. `mixed_orders` was written by Inductor of torch 2.13,
-told of an H100 where none is: sums of rows and of columns in one kernel, as backward of a norm has them.
+told of an H100 where none is: sums of rows and of columns in one kernel, as backward of a norm has them. So was
+`depthwise`, which has none but a kernel written by hand.
 """
 
 from __future__ import annotations

@@ -126,6 +126,47 @@ def test_it_computes_what_the_module_computes(text: str, name: str, bench: Calla
         torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
 
 
+SEPARABLE = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.Conv2d(24, 24, 7, padding=3, groups=24)
+        self.odd = nn.Conv2d(24, 24, (5, 7), padding=(2, 1), groups=24, bias=False)
+        self.mix = nn.Conv2d(24, 32, 1)
+        self.small = nn.Conv2d(32, 64, 3, stride=2, groups=32)
+
+    def forward(self, x):
+        y = self.odd(F.gelu(self.wide(x)))
+        return self.small(F.relu(self.mix(y)))
+
+
+def get_inputs():
+    return [torch.randn(9, 24, 61, 65)]
+"""
+
+
+@pytest.mark.parametrize("launched", [(), ((recipes.LAUNCH, "replayed"),)], ids=["", "graph"])
+def test_large_and_small_filters_of_single_channels(launched: Any, bench: Callable[..., Bench]) -> None:
+    one = bench(SEPARABLE, place=moved)
+    new = written(one, Design(STRATEGY, ((recipes.WINDOWS, "shifted"), *launched)))
+    with torch.no_grad(), by_kernels(new):
+        torch.testing.assert_close(new(*one.inputs), one.model(*one.inputs), rtol=1e-4, atol=1e-5)
+    for found, other in zip(gradients(new, one.inputs), gradients(one.model, one.inputs), strict=True):
+        torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["as compiled", "graph", "captured"])
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_another_gpu_than_the_current_one_is_used(name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(LAYERS, place=moved)
+    new = written(one, Design(STRATEGY, DESIGNS[name])).to("cuda:1")
+    model, x = one.model.to("cuda:1"), one.inputs[0].to("cuda:1")
+    for _ in range(2):
+        with by_kernels(new):
+            close_to((model, new), x)
+    assert torch.cuda.current_device() == 0
+    assert new(x).device.index == 1
+
+
 ODD = f"""{HEAD}class Model(nn.Module):
     def __init__(self):
         super().__init__()

@@ -17,7 +17,7 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.playbook.emit import assemble
-from stark_lsp.playbook.inductor import attention, cpp, graphs, guards, naming, triton
+from stark_lsp.playbook.inductor import cpp, graphs, guards, handwritten, naming, triton
 from stark_lsp.playbook.inductor.backward import Backward
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.kernels import library
@@ -52,7 +52,8 @@ def emit(
     if len(program.arguments) != len(made["arguments"]):
         raise CannotEmit("its program takes other arguments than it was called with")
     on_gpu = made["device"] == "cuda"
-    if not program.kernels and not replayed:
+    called = [one for one in handwritten.NAMES if f"torch.ops.stark.{one}." in made["code"]]
+    if not program.kernels and not called and not replayed:
         raise CannotEmit("torch.compile writes no kernel of its own for it")
     user = find_user_class(problem.slice.text, problem.qualname)
     names = {name: naming.short(name) for name in program.kernels}
@@ -76,10 +77,9 @@ def emit(
     names_of |= naming.given(back.program, back.spelled) if back else {}
     imports = [name for name in ("functools", "hashlib", "types") if f"{name}." in looked_at]
     if on_gpu:
-        called = any(f"{attention.NAME}(" in ast.unparse(step.statement) for step in program.steps)
-        own = [attention.text(made["capability"], exact=exact)] if called else []
+        own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
         helpers = {**made.get("helpers", {}), **(back.made["helpers"] if back else {})}
-        rows = triton.rows(kernels, helpers, names_of, own) if kernels else []
+        rows = triton.rows(kernels, helpers, names_of, own) if kernels or own else []
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
         ready = []
         shared = [graphs.text(bool(made["changes"]))] if replayed else []
@@ -268,7 +268,7 @@ def _forward(
         Conditions on the module, None where its digest is compared.
     """
     old = f"self.{OLD_FORWARD}({forward.call})"
-    wanted = ["triton is not None"] if made.get("launches") else []
+    wanted = ["triton is not None"] if made.get("launches") or "torch.ops.stark." in made["code"] else []
     wanted += ["not torch.compiler.is_compiling()", *(named or ())]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from stark_lsp.playbook.inductor import attention
+from stark_lsp.playbook.inductor import handwritten
 
 _DROPPED = ("assert_size_stride", "assert_alignment", "args.clear", "torch.cuda.set_device", "run_intermediate_hooks")
 _EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
@@ -16,7 +16,7 @@ _OWN = re.compile(r"(?:buf|workspace_)\d+$")
 _SLICE = re.compile(r"\[([\d *+()]+):([\d *+()]+)\]")
 _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
-_KNOWN = {"torch", "device", attention.NAME}
+_KNOWN = {"torch", "device", *map(handwritten.function, handwritten.NAMES)}
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
@@ -221,8 +221,8 @@ def _publicly(value: ast.Call, called: str) -> None:
         if name not in ("mm", "addmm", "bmm", "baddbmm", "_int_mm"):
             raise CannotEmit(f"its program calls {called}")
         value.func = _name(f"torch.{name}")
-    elif called == "torch.ops.stark.attention.default":
-        value.func = _name(attention.NAME)
+    elif called.startswith("torch.ops.stark."):
+        value.func = _name(handwritten.function(called.split(".")[3]))
     elif called.startswith("aten."):
         value.func = _name(f"torch.ops.{called}")
     elif not called.startswith("torch.ops.aten."):

@@ -92,7 +92,7 @@ class Switch:
     @property
     def joins(self) -> bool:
         """Whether kernels take a part of their time with it, so that it is tried together with others like it."""
-        return (self.name, self.label) in ((ATTENTION, STREAMED), (PRODUCTS, HALVES))
+        return (self.name, self.label) in ((ATTENTION, STREAMED), (PRODUCTS, HALVES), (WINDOWS, "shifted"))
 
     @property
     def ahead(self) -> bool:
@@ -119,7 +119,7 @@ class Switch:
 _ON_TENSOR_CORES = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
 SWITCHES = (
     Switch(ALGEBRA, "sums", "Compute less by algebra: sums before products", "algebra", rewrites="sums"),
-    Switch(WINDOWS, "shifted", "Write windows as shifted images, fused with the rest", "windows", rewrites="windows"),
+    Switch(WINDOWS, "shifted", "Read images once for all places of a window", "windows", rewrites="windows"),
     Switch(
         TRANSPOSED, "gathered", "Compute transposed convolutions as ordinary ones", "transposed", rewrites="transposed"
     ),

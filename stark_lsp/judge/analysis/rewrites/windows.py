@@ -2,6 +2,8 @@
 
 For a convolution of that kind (depthwise) and for large windows of pooling, Inductor calls PyTorch, whose kernels are
 far from what memory allows. As shifted images, multiplied and added or compared, they are what Inductor fuses best.
+Where a filter is large, so many loads take longer than memory: the program calls `stark::depthwise`, for which the
+candidate has a kernel that loads each row once.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch.fx import Node
 
-from .channels import convolution_of
+from .channels import Convolution, convolution_of
 from .pools import MAXIMA, POOLS, pooled
 from .rule import Cannot, Rule, aten, shape_of
 
@@ -23,6 +26,24 @@ MOST = 64
 """Places of a window; the text of a kernel grows with them."""
 LEAST = 1 << 18
 """Elements that a result must have to be worth it."""
+LARGE = 25
+"""Places of a filter from which a pass of its own is faster, even if what follows is another one."""
+
+
+def depthwise(x: torch.Tensor, weight: torch.Tensor, bias: Any, padding: list[int]) -> torch.Tensor:
+    """Return the convolution of each channel with its filter."""
+    return torch.conv2d(x, weight, bias, padding=padding, groups=x.shape[1]).contiguous()
+
+
+def _like(x: torch.Tensor, weight: torch.Tensor, bias: Any, padding: list[int]) -> torch.Tensor:
+    sizes = (size + 2 * around - taps + 1 for size, around, taps in zip(x.shape[2:], padding, weight.shape[2:]))
+    return x.new_empty((*x.shape[:2], *sizes))
+
+
+_LIBRARY = torch.library.Library("stark", "FRAGMENT")
+_LIBRARY.define("depthwise(Tensor x, Tensor weight, Tensor? bias, int[] padding) -> Tensor")
+_LIBRARY.impl("depthwise", depthwise, "CompositeExplicitAutograd")
+_LIBRARY.impl("depthwise", _like, "Meta")
 
 
 class Window(NamedTuple):
@@ -77,6 +98,8 @@ class Depthwise(Windows):
         if of.groups != inputs[1] or len(filters) != len(inputs):
             raise Cannot
         windows = [Window(*how) for how in zip(filters[2:], of.stride, of.padding, of.dilation)]
+        if filters[0] == of.groups and self._is_large(of, windows):
+            return self.call(torch.ops.stark.depthwise.default, of.x, of.weights, of.bias, list(of.padding))
         # Each channel meets its filters, which lie behind each other, in a dimension of their own.
         each, rank = filters[0] // of.groups, len(filters) - 2
         weights = self.call(aten.reshape.default, of.weights, [of.groups, each, *filters[2:]])
@@ -98,6 +121,14 @@ class Depthwise(Windows):
         if of.bias is not None:
             total = self.call(aten.add.Tensor, total, self.call(aten.reshape.default, of.bias, [out[1]] + [1] * rank))
         return total
+
+    def _is_large(self, of: Convolution, windows: list[Window]) -> bool:
+        """Whether the kernel for large filters takes it."""
+        plain = len(windows) == 2 and all(one.stride == one.dilation == 1 for one in windows)
+        places, several = math.prod(one.size for one in windows), windows[0].size > 1
+        x, out = of.x.meta["val"], self._node.meta["val"]
+        fits = x.dtype is torch.float32 and x.is_contiguous() and out.is_contiguous() and out.numel() >= LEAST
+        return plain and several and fits and LARGE <= places <= MOST
 
 
 class Average(Windows):

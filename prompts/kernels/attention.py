@@ -1,16 +1,8 @@
-"""The kernel behind `stark::attention` of `judge/analysis/rewrites/attention`, as a candidate holds it.
+import torch
+import triton
+import triton.language as tl
 
-Products of tiles are taken in bfloat16 parts: six for scores, since the exponential makes much of an error there, three
-for values. Source: as named there.
-"""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-NAME = "_stark_attention"
-_TILES = "block, tile, stages = 128, 64, 2"
-_TEXT = '''\
 # In place of products, scaling, mask and softmax: each program takes some rows of a head past all columns, a tile of
 # scores at a time. What a row has so far is scaled down when a larger score comes; tiles that the mask takes out cost
 # nothing but a look.
@@ -86,6 +78,7 @@ def _stark_attention_kernel(
     start = out + of * rows * HEAD
     tl.store(start + row * HEAD + at[None, :], found / total, (row < rows) & wide)
 
+
 def _stark_attention(q, k, v, mask, scale, put):
     """Return softmax(q @ k * scale + mask) @ v; put, scores are what the mask is where that is not 0."""
     batch, heads, rows, width = q.shape
@@ -116,17 +109,3 @@ def _stark_attention(q, k, v, mask, scale, put):
         num_stages=stages,
     )
     return out
-'''
-
-
-def text(capability: Sequence[int], *, exact: bool = False) -> str:
-    """Return the functions, with tiles that fit into the shared memory of a GPU of this compute capability."""
-    made = _TEXT.replace("bf16x3", "bf16x6") if exact else _TEXT
-    if tuple(capability) == (8, 0):
-        return made
-    if capability[0] in (9, 10):
-        # Fewer rows a block: more tiles that a causal mask takes out.
-        tiles = "(128, 64, 2) if width > 64 else (64, 64, 2) if masked else (128, 64, 3)"
-    else:
-        tiles = "(128, 64, 2) if width <= 64 else (64, 32, 2)"
-    return made.replace(_TILES, f"block, tile, stages = {tiles}")

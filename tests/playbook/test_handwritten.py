@@ -1,4 +1,4 @@
-"""The kernel of attention at its edges: sizes no multiple of a tile, masks of each kind, rows without a score."""
+"""The kernels written by hand at their edges: sizes no multiple of a tile, masks of each kind, small images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stark_lsp.playbook.design import Design
-from stark_lsp.playbook.inductor import attention, recipes
+from stark_lsp.playbook.inductor import handwritten, recipes
 
 from .conftest import load
 
@@ -23,14 +23,15 @@ MEMORY = {(8, 0): 166_912, (8, 9): 101_376, (9, 0): 232_448}
 
 @pytest.mark.slow
 @pytest.mark.ci
-def test_it_computes_what_its_operator_is_defined_as() -> None:
+@pytest.mark.parametrize(("module", "cases"), [("attention_tiles", 30), ("depthwise_columns", 10)])
+def test_they_compute_what_their_operators_are_defined_as(module: str, cases: int) -> None:
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-m", "tests.playbook.attention_tiles"]
+    command = [sys.executable, "-m", f"tests.playbook.{module}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    assert len(found) == 30
+    assert len(found) == cases
     assert max(found.values()) < 1e-5, found
 
 
@@ -45,7 +46,7 @@ def test_triton_compiles_it_into_the_memory_of_each_gpu(
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    text = attention.text(capability, exact=mask)
+    text = handwritten.text("attention", capability, exact=mask)
     (tmp_path / "tiles.py").write_text(f"import torch\nimport triton\nimport triton.language as tl\n\n{text}")
     kernel = load(tmp_path / "tiles.py", "tiles")._stark_attention_kernel
     known = {"MASK": mask, "PUT": mask, "HEAD": head, "WIDTH": triton.next_power_of_2(head)}

@@ -1,0 +1,38 @@
+"""Kernels written by hand, behind operators `stark::NAME` of `judge/analysis/rewrites`: `prompts/kernels/NAME.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stark_lsp.agents.prompts import built_in_dir
+
+NAMES = ("attention", "depthwise")
+_TILES = "block, tile, stages = 128, 64, 2"
+
+
+def function(name: str) -> str:
+    """Return what calls a kernel in a candidate."""
+    return f"_stark_{name}"
+
+
+def text(name: str, capability: Sequence[int], *, exact: bool = False) -> str:
+    """Return the functions of a kernel for a GPU of this compute capability.
+
+    Parameters
+    ----------
+    exact
+        Whether products of tiles are taken in six bfloat16 parts throughout. Else scores are, since the exponential
+        makes much of an error there, and values are taken in three.
+    """
+    made = (built_in_dir() / "kernels" / f"{name}.py").read_text(encoding="utf-8").split("\n\n\n", 1)[1]
+    made = made.replace("\n\n\n", "\n\n")  # as it stands in a block
+    made = made.replace("bf16x3", "bf16x6") if exact else made
+    if tuple(capability) == (8, 0):
+        return made
+    # Tiles that fit into the shared memory.
+    if capability[0] in (9, 10):
+        # Fewer rows a block: more tiles that a causal mask takes out.
+        tiles = "(128, 64, 2) if width > 64 else (64, 64, 2) if masked else (128, 64, 3)"
+    else:
+        tiles = "(128, 64, 2) if width <= 64 else (64, 32, 2)"
+    return made.replace(_TILES, f"block, tile, stages = {tiles}")
