@@ -93,7 +93,7 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, help="a checkout of KernelBench")
-    parser.add_argument("samples", nargs="*", help="names of samples, or files of your own; all samples when none is given")
+    parser.add_argument("samples", nargs="*", help="names of samples, or files of your own (default: all samples)")
     parser.add_argument("--budget", type=int, default=4, help="attempts for each sample")
     parser.add_argument("--out", type=Path, default=Path(".cache/kernelbench"), help="where reports and sources go")
     parser.add_argument("--evaluate", nargs=3, type=Path, help=argparse.SUPPRESS)
