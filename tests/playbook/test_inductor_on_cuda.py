@@ -167,6 +167,16 @@ def test_another_gpu_than_the_current_one_is_used(name: str, bench: Callable[...
     assert new(x).device.index == 1
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_what_has_no_weights_follows_its_inputs_from_gpu_to_gpu(bench: Callable[..., Bench]) -> None:
+    text = f"{HEAD}class Model(nn.Module):\n    def forward(self, x):\n        return torch.tanh(x).cumsum(-1) * 2.0\n"
+    one = bench(f"{text}\n\ndef get_inputs():\n    return [torch.randn(64, 96)]\n", place=moved)
+    new = written(one, Design(STRATEGY, DESIGNS["graph"]))
+    for device in ("cuda:0", "cuda:1", "cuda:0"):
+        with by_kernels(new):
+            close_to((one.model, new), one.inputs[0].to(device))
+
+
 ODD = f"""{HEAD}class Model(nn.Module):
     def __init__(self):
         super().__init__()

@@ -25,7 +25,7 @@ class _StarkGraph:
         with torch.inference_mode(False), torch.no_grad():
             self.given = [torch.empty_like(x).copy_(x) for x in tensors[:inputs]]
         self.held = [*self.given, *(x.detach() for x in tensors[inputs:])]
-        self.where = [x.data_ptr() for x in tensors[inputs:]]
+        self.where = self.places(tensors)
         self.lock, self.done = threading.Lock(), torch.cuda.Event()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -33,11 +33,12 @@ class _StarkGraph:
             run(*self.held)
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"), torch.no_grad():
+        # PyTorch's own stream for captures is one of the GPU of its first capture.
+        with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"), torch.no_grad():
             self.results = run(*self.held)
 
-    def fits(self, tensors):
-        return all(x.data_ptr() == where for x, where in zip(tensors[len(self.given) :], self.where))
+    def places(self, tensors):
+        return [tensors[0].device, *(x.data_ptr() for x in tensors[len(self.given) :])]
 
     def __call__(self, tensors):
         stream = torch.cuda.current_stream()
@@ -87,7 +88,7 @@ def method(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
         "    if torch.cuda.is_current_stream_capturing():",
         "        return self._compiled(*tensors)",
         "    graph = _stark_graphs.get(self)",
-        "    if graph is None or not graph.fits(tensors):",
+        "    if graph is None or graph.where != graph.places(tensors):",
         f"        graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, {len(inputs)})",
         "    return graph(tensors)",
         "",
