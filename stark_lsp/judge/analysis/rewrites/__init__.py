@@ -10,7 +10,8 @@ is summed, goes into the smaller map or beside it (`linear`).
 
 A product with a diagonal matrix is a scaled matrix (`diagonal`), where numbers are finite.
 
-`windows`: **Inductor can write it.** Depthwise convolutions and large windows of pooling are shifted images.
+`windows`: **Inductor can write it.** Depthwise convolutions and large windows of pooling are shifted images, or, with
+large filters, a call of a kernel that reads rows once.
 
 `transposed`: **there are better kernels for it.** Transposed convolutions are ordinary ones with more channels.
 
