@@ -34,7 +34,8 @@ class _StarkTrained(_StarkDifferentiable):
         if torch.is_grad_enabled() or any(asked > had for asked, had in zip(ctx.needs_input_grad[3:], {had})):
             given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors)
             return (None, *_StarkDifferentiable.backward(given, *gradients))
-        return (None, None, None, *ctx.run(*kept, *gradients))
+        with torch.cuda.device_of(tensors[0]):
+            return (None, None, None, *ctx.run(*kept, *gradients))
 
 
 def _stark_laid(x, stride):

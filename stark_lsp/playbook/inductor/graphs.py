@@ -1,6 +1,7 @@
 """A program as a CUDA graph: captured at its first call and replayed, so that launching costs once for all kernels.
 
-Weights are read where they are, so that changes in place are seen; where one has moved, the program is captured again.
+Weights are read where they are, so that changes in place are seen; where one has moved, the program is captured again,
+unless they move all the time, as under FSDP: then ever more calls are launched plainly before the next capture.
 Inputs are copied in and results out, so that no caller sees memory of the graph.
 """
 
@@ -20,7 +21,10 @@ _stark_graphs = weakref.WeakKeyDictionary()
 class _StarkGraph:
     """A program, captured for weights where they are now: inputs are copied in, results are copied out."""
 
-    def __init__(self, run, tensors, inputs):
+    def __init__(self, run, tensors, inputs, before):
+        self.calls, self.moves = 0, 0
+        # How many captures in a row served few calls.
+        self.short = before.short + 1 if before is not None and before.calls < 100 else 0
         # What is made in inference mode could not be written to outside of it.
         with torch.inference_mode(False), torch.no_grad():
             self.given = [torch.empty_like(x).copy_(x) for x in tensors[:inputs]]
@@ -40,9 +44,15 @@ class _StarkGraph:
     def places(self, tensors):
         return [tensors[0].device, *(x.data_ptr() for x in tensors[len(self.given) :])]
 
+    def waits(self):
+        """Whether weights have moved so often that this call is better not captured."""
+        self.moves += 1
+        return self.calls < 100 and self.moves < 2**self.short
+
     def __call__(self, tensors):
         stream = torch.cuda.current_stream()
         with self.lock:
+            self.calls += 1
             stream.wait_event(self.done)
             for held, x in zip(self.given, tensors):
                 held.copy_(x)
@@ -85,11 +95,14 @@ def method(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
             raise CannotEmit(f"the input {one['expression']} is not dense in memory")
     return [
         "def _replayed(self, *tensors):",
-        "    if torch.cuda.is_current_stream_capturing():",
+        "    # A replica for data parallelism is there for one call.",
+        '    if torch.cuda.is_current_stream_capturing() or getattr(self, "_is_replica", False):',
         "        return self._compiled(*tensors)",
         "    graph = _stark_graphs.get(self)",
         "    if graph is None or graph.where != graph.places(tensors):",
-        f"        graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, {len(inputs)})",
+        "        if graph is not None and graph.waits():",
+        "            return self._compiled(*tensors)",
+        f"        graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, {len(inputs)}, graph)",
         "    return graph(tensors)",
         "",
     ]
