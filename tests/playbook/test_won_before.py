@@ -128,10 +128,15 @@ def test_on_a_gpu_kernels_of_our_own_are_tried_right_behind_what_torch_compile_w
 
 def test_products_in_halves_go_before_kernels_of_our_own(bench: Callable[..., Bench]) -> None:
     halves = Design(STRATEGY, ((recipes.PRODUCTS, recipes.HALVES),))
-    there, _ = on_a_gpu(bench, "linear", recipes.HALVES, "windows")
+    there, _ = on_a_gpu(bench, "linear", recipes.HALVES, "transposed")
     assert there[:2] == [PLAIN, halves]
     assert there[2] is not None
     assert there[2].strategy == "fuse-all"
+
+
+def test_windows_and_halves_which_have_a_part_of_the_time_each_are_tried_together(bench: Callable[..., Bench]) -> None:
+    there, _ = on_a_gpu(bench, "linear", recipes.HALVES, "windows")
+    assert there[1] == Design(STRATEGY, ((recipes.WINDOWS, "shifted"), (recipes.PRODUCTS, recipes.HALVES)))
 
 
 def test_less_work_is_tried_before_the_same_work_in_halves(bench: Callable[..., Bench]) -> None:
