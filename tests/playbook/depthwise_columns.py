@@ -36,13 +36,12 @@ def main() -> None:
     ours = load(path, "depthwise")._stark_depthwise
     torch.manual_seed(0)
     found = {}
-    for name, (size, window, padding) in CASES.items():
-        x, weight = torch.randn(size), torch.randn(size[1], 1, *window)
-        for bias in (None, torch.randn(size[1])):
-            expected = defined(x, weight, bias, list(padding))
-            out = ours(x.mT.contiguous().mT, weight, bias, padding)
-            assert out.shape == expected.shape
-            found[f"{name}, {'no ' if bias is None else ''}bias"] = float((out - expected).abs().max())
+    for number, (name, (size, window, padding)) in enumerate(CASES.items()):
+        x, weight, bias = torch.randn(size), torch.randn(size[1], 1, *window), torch.randn(size[1])
+        given = (weight, bias if number % 2 else None, list(padding))
+        expected, out = defined(x, *given), ours(x.mT.contiguous().mT, *given)
+        assert out.shape == expected.shape
+        found[name] = float((out - expected).abs().max())
     print(json.dumps(found))
 
 

@@ -392,7 +392,6 @@ async def judged(one: Bench, cache: Path) -> Verdict:
 
 # What its headers need is compiled ahead, which takes a quarter of a minute.
 @pytest.mark.slow
-@pytest.mark.ci
 def test_the_judge_gives_the_program_and_takes_the_candidate(bench: Callable[..., Bench], judge_cache: Path) -> None:
     verdict = asyncio.run(judged(bench(SCALED), judge_cache))
     assert verdict.status is VerdictStatus.OK, f"{verdict.message}\n{verdict.log}"
