@@ -34,6 +34,8 @@ def input_table(header: str, name: str, call: Described, comment: str) -> str:
     if init.get("kwargs"):
         made = {key: _plain(value, f"the constructor argument {key}") for key, value in init["kwargs"].items()}
         lines.append(f"init_kwargs = {_toml(made)}")
+    if call.get("dtype"):
+        lines.append(f"dtype = {_toml(call['dtype'])}")
     if call["args"]:
         entries = [f"    {_toml(_entry(value, f'argument {index + 1}'))}," for index, value in enumerate(call["args"])]
         lines += ["args = [", *entries, "]"]

@@ -4,6 +4,7 @@
 class = "models/net.py::Net"        # or "Net" alone
 init_args = [512]
 init_kwargs = {bias = false}
+dtype = "bfloat16"                  # of the weights, where it is not as constructed
 args = [{shape = [8, 512], dtype = "float32", kind = "randn"}]
 kwargs = {mask = {shape = [8, 512], dtype = "bool", kind = "ones"}}
 """
@@ -26,7 +27,9 @@ DTYPES = (
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
     "complex128",
 )  # fmt: skip
-_KEYS = {"class", "init_args", "init_kwargs", "args", "kwargs"}
+WEIGHTS = ("float32", "float64", "float16", "bfloat16")
+"""What a class can be converted to."""
+_KEYS = {"class", "init_args", "init_kwargs", "dtype", "args", "kwargs"}
 _INPUT_KEYS = {"shape", "dtype", "kind", "low", "high", "value", "strides"}
 
 
@@ -123,6 +126,8 @@ def _check(found: FoundTable) -> None:
     for key, kind in (("init_args", list), ("args", list), ("init_kwargs", dict), ("kwargs", dict)):
         if key in table and not isinstance(table[key], kind):
             refuse(f"has {key!r} of the wrong type", f"Write a {'list' if kind is list else 'table'}.")
+    if table.get("dtype", WEIGHTS[0]) not in WEIGHTS:
+        refuse(f"has an unknown dtype {table['dtype']!r}", f"Of weights it is one of {', '.join(WEIGHTS)}.")
     entries: list[tuple[str, Any]] = [(f"args[{i}]", entry) for i, entry in enumerate(table.get("args", []))]
     entries += [(f"kwargs.{key}", entry) for key, entry in table.get("kwargs", {}).items()]
     if not entries:

@@ -55,7 +55,7 @@ def on_device(value):
 def build(cls):
     torch.manual_seed(0)
     args, kwargs = arguments(make_init_inputs())
-    return cls(*args, **kwargs).to(DEVICE){mode}
+    return cls(*args, **kwargs).to({to}){mode}
 
 
 def both():
@@ -122,7 +122,7 @@ class KernelTest:
 
 
 def kernel_test(
-    path: Path, original: str, new: str, inputs: InputSpec, *, device: str, mode: str = ".eval()"
+    path: Path, original: str, new: str, inputs: InputSpec, *, device: str, mode: str = ".eval()", weights: str = ""
 ) -> KernelTest:
     """Return the test of an accepted class.
 
@@ -138,6 +138,8 @@ def kernel_test(
         `cpu` or `cuda`: where the class was made for.
     mode
         What is called on a module to set its mode, empty for nothing.
+    weights
+        The dtype that modules are converted to, empty for none.
 
     Raises
     ------
@@ -166,6 +168,7 @@ def kernel_test(
         marks=f"[{warns}, {cuda}]" if device == "cuda" else warns,
         inputs=_inputs(inputs),
         mode=mode,
+        to=f"DEVICE, torch.{weights}" if weights else "DEVICE",
     )
     return KernelTest(target, text)
 

@@ -84,6 +84,11 @@ class InputMaker:
             return (), {}
         return self._call(name, "It must return the constructor's arguments as a list or a dict.")
 
+    @property
+    def weights(self) -> str:
+        """The dtype that the table says the class is converted to, empty for none."""
+        return str(self._table.get("dtype") or "")
+
     def inputs(self, seed: int, device: str = "cpu") -> Arguments:
         """Return the arguments of one forward call, on whatever device the user's function puts them.
 

@@ -120,6 +120,7 @@ class Recorder:
                 "args": [describe(argument) for argument in args],
                 "kwargs": _named(kwargs, type(module).forward),
                 "training": bool(module.training),
+                "dtype": converted_to(module),
                 "init": self._made.get(id(module), (None, None))[0],
                 "file": self._classes[type(module)],
             }
@@ -133,6 +134,15 @@ class Recorder:
         """Return what was seen: the calls, the commonest first."""
         calls = sorted(self._calls.values(), key=lambda call: -int(call["count"]))
         return {"defined": bool(self._classes), "constructed": len(self._made), "calls": calls[:20]}
+
+
+def converted_to(module: Any) -> str:
+    """Return the dtype that a class was converted to: that of all its floating-point weights, empty for float32."""
+    import torch
+
+    state = [value for value in module.state_dict().values() if isinstance(value, torch.Tensor)]
+    found = {str(value.dtype).replace("torch.", "") for value in state if value.dtype.is_floating_point}
+    return found.pop() if len(found) == 1 and found != {"float32"} else ""
 
 
 def _file_of(cls: type, script: str) -> str:

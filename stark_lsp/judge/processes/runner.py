@@ -190,9 +190,9 @@ class Runner:
             raise LookupError(f"the file defines no torch.nn.Module called {qualname}")
 
         def construct() -> Any:
-            args, kwargs = tensorfile.load(self._init).tree("cpu", self._lookup)
+            args, kwargs, dtype = tensorfile.load(self._init).tree("cpu", self._lookup)
             torch.manual_seed(modules.CONSTRUCTION_SEED)
-            return cls(*args, **kwargs)
+            return modules.converted(cls(*args, **kwargs), dtype)
 
         self._again = construct
         return construct()

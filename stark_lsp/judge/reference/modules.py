@@ -23,6 +23,11 @@ def construct(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: s
     return place(module, device, mode)
 
 
+def converted(module: Any, dtype: str) -> Any:
+    """Convert a module as `module.to(torch.bfloat16)` does; `dtype` is a name, empty for none."""
+    return module.to(getattr(torch, dtype)) if dtype else module
+
+
 def place(module: Any, device: str, mode: str) -> Any:
     """Move a module to `device` and set its mode: a value of `core.Mode`; as constructed, it stays as it is."""
     module = module.to(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the first result is kept while another is made."""
 DEVICE_SHARE = 0.05
 """Share of a GPU's memory that expected outputs may take; they are compared there."""
+CONVERTED = {torch.bfloat16: "bfloat16", torch.float16: "float16", torch.float64: "float64"}
+"""What callers convert a class to, by the dtype of its inputs."""
 UNFIT = "An input cannot be handed to a candidate"
 PASSING_SHARE = {"cpu": 0.05, "cuda": 0.2}
 """Share of the memory of a device that one result, or the inputs of the latest case, may take for a short while."""
@@ -38,6 +41,8 @@ class Original:
         """1-based line of the class."""
         self.device = choose_device(problem["device"])
         self.folder = folder
+        self.weights = ""
+        """The dtype that the class is converted to after it was constructed, empty for none."""
         self.changes_inputs = False
         """Whether a call changes its inputs in place."""
         self._kept = 0
@@ -61,17 +66,46 @@ class Original:
     def _construct(self) -> Any:
         """Build the module; its arguments and weights go to files."""
         args, kwargs = self._maker.init_arguments(modules.CONSTRUCTION_SEED)
-        self.save(self.init_path, (args, kwargs), "An argument of the constructor cannot be handed to a candidate")
         try:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
             module = self._class(*args, **kwargs)
+            self.weights = self._maker.weights or self._inputs_want(module)
+            module = modules.converted(module, self.weights)
+            told = (args, kwargs, self.weights)
+            self.save(self.init_path, told, "An argument of the constructor cannot be handed to a candidate")
             self._save_weights(module)
             return modules.place(module, self.device, self.mode)
+        except Bad:
+            raise
         except torch.cuda.OutOfMemoryError as error:
             raise self._too_large(error) from error
         except (Exception, SystemExit) as error:
             cure = "Check get_init_inputs() or init_args: they are the arguments of __init__."
             raise blame(error, f"{self.qualname} cannot be constructed", cure, self.path, self.line) from error
+
+    def _inputs_want(self, module: Any) -> str:
+        """Return what a class is to be converted to that was constructed in float32, empty for nothing.
+
+        A class that is used in bfloat16 is converted by its caller, of whom a file says nothing. Where its inputs
+        are of such a dtype and it does not run with them as it is, but converted, that is what is meant.
+        """
+        state = [value for value in module.state_dict().values() if isinstance(value, torch.Tensor)]
+        if {value.dtype for value in state if value.dtype.is_floating_point} != {torch.float32}:
+            return ""
+        made = self._maker.inputs(modules.CONSTRUCTION_SEED, self.device)
+        floating = {tensor.dtype for tensor in modules.tensors_of(made) if tensor.dtype.is_floating_point}
+        if len(floating) != 1 or not floating <= set(CONVERTED):
+            return ""
+        args, kwargs = modules.to_device(made, self.device)
+        dtype = CONVERTED[floating.pop()]
+        for to in ("", dtype):
+            try:
+                with torch.no_grad():
+                    modules.place(modules.converted(copy.deepcopy(module), to), self.device, self.mode)(*args, **kwargs)
+            except (Exception, SystemExit):  # noqa: BLE001 - the user's class; as it is, it is called again and told
+                continue
+            return to
+        return ""
 
     def _save_weights(self, module: Any) -> None:
         state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}

@@ -101,6 +101,10 @@ class Judge:
         layer = self.pool.confinement.layer
         self.environment["isolation"] = layer.value
         self.environment["gradients"] = reference.gradients
+        self.environment["weights"] = reference.weights
+        if reference.weights:
+            how = f".to(torch.{reference.weights})"
+            reference.notes.append(f"The class and its candidates are converted by {how}, as their inputs ask for.")
         if layer is sandbox.Layer.PROCESS:
             reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         reference.notes += busy

@@ -212,5 +212,8 @@ def _test(asked: _Asked, interpreter: str | None) -> tuple[str, str]:
     comment = " ".join(keep_ends(asked.text)[new.start : new.place.node.lineno])
     device = "cuda" if "(cuda)" in comment else "cpu"
     mode = ".eval()" if "Measured in eval mode" in comment else ""
-    made = kernel_test(Path(asked.path), original.qualname, asked.qualname, original.inputs, device=device, mode=mode)
+    found = re.search(r"\bconverted to (\w+)", comment)
+    weights, inputs = found[1] if found else "", original.inputs
+    path, old = Path(asked.path), original.qualname
+    made = kernel_test(path, old, asked.qualname, inputs, device=device, mode=mode, weights=weights)
     return str(made.path), tidy(made.text, str(made.path), interpreter)
