@@ -34,7 +34,7 @@ def input_table(header: str, name: str, call: Described, comment: str) -> str:
     if init.get("kwargs"):
         made = {key: _plain(value, f"the constructor argument {key}") for key, value in init["kwargs"].items()}
         lines.append(f"init_kwargs = {_toml(made)}")
-    if call.get("dtype"):
+    if call.get("dtype") and {call["dtype"]} != (_floating([call["args"], call["kwargs"]]) | {"float32"}):
         lines.append(f"dtype = {_toml(call['dtype'])}")
     if call["args"]:
         entries = [f"    {_toml(_entry(value, f'argument {index + 1}'))}," for index, value in enumerate(call["args"])]
@@ -43,6 +43,15 @@ def input_table(header: str, name: str, call: Described, comment: str) -> str:
         made = {key: _entry(value, f"the argument {key}") for key, value in call["kwargs"].items()}
         lines.append(f"kwargs = {_toml(made)}")
     return "\n".join(lines) + "\n"
+
+
+def _floating(described: Any) -> set[str]:
+    """Return the floating-point dtypes of all tensors in a description."""
+    if isinstance(described, Mapping):
+        dtype = described.get("dtype")
+        found = {dtype} if isinstance(dtype, str) and dtype.lstrip("b").startswith("float") else set()
+        return found.union(*map(_floating, described.values()))
+    return set().union(*map(_floating, described)) if isinstance(described, list) else set()
 
 
 def _plain(value: Described, what: str) -> Any:

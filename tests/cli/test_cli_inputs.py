@@ -41,9 +41,9 @@ import torch
 from model import Config, Net, Whole
 
 whole = Whole(Config())
-net = Net(16, scale=2.0)
+net = Net(16, scale=2.0).to(torch.bfloat16)
 for step in range(int(sys.argv[1])):
-    net(torch.rand(3, 5, 16), mask=None)
+    net(torch.rand(3, 5, 16, dtype=torch.bfloat16), mask=None)
     whole(torch.rand(2, 4, 16))
 if __name__ == "__main__":
     open("ended", "w").close()
@@ -76,8 +76,8 @@ def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) 
     assert not (tmp_path / "ended").exists(), "the script is stopped after a few calls"
     text = (tmp_path / "stark.toml").read_text()
     assert text.startswith("# mine\n")
-    assert 'class = "model.py::Net"\ninit_args = [16]\ninit_kwargs = {scale = 2.0}\n' in text
-    assert 'shape = [3, 5, 16], dtype = "float32", kind = "rand"' in text
+    assert 'class = "model.py::Net"\ninit_args = [16]\ninit_kwargs = {scale = 2.0}\ndtype = "bfloat16"\n' in text
+    assert 'shape = [3, 5, 16], dtype = "bfloat16", kind = "rand"' in text
     assert "mask" not in text, "an argument that is None as by default is left out"
     last = ("--calls", "0", "--python", sys.executable, "--", "3")
     whole = command(tmp_path, "capture", "train.py", "--class", "model.py::Whole", *last)

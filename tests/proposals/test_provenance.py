@@ -107,3 +107,8 @@ def test_it_says_whether_gradients_were_recorded() -> None:
 def test_it_says_in_which_mode(mode: Mode, words: str) -> None:
     run = replace(RUN, problem=replace(RUN.problem, mode=mode))
     assert f"Measured {words} with empty caches on AMD" in comment(run=run)
+
+
+def test_it_says_what_the_class_was_converted_to() -> None:
+    assert "converted to" not in comment(VERDICT)
+    assert "converted to bfloat16" in comment(replace(VERDICT, environment=replace(ENVIRONMENT, weights="bfloat16")))

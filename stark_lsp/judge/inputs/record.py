@@ -137,12 +137,12 @@ class Recorder:
 
 
 def converted_to(module: Any) -> str:
-    """Return the dtype that a class was converted to: that of all its floating-point weights, empty for float32."""
+    """Return the dtype of all floating-point weights, empty where there are none or several."""
     import torch
 
     state = [value for value in module.state_dict().values() if isinstance(value, torch.Tensor)]
     found = {str(value.dtype).replace("torch.", "") for value in state if value.dtype.is_floating_point}
-    return found.pop() if len(found) == 1 and found != {"float32"} else ""
+    return found.pop() if len(found) == 1 else ""
 
 
 def _file_of(cls: type, script: str) -> str:

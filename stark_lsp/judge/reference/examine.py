@@ -29,6 +29,8 @@ FLOAT64_SECONDS = 2.0
 """Longest forward pass for which that is affordable."""
 APART = 100.0
 """Times the tolerance that results of different inputs differ by, so that 1 % of what inputs do is seen."""
+PLAINLY = 0.5
+"""Share of the largest value; results that differ by more depend on the inputs, however wide the tolerance is."""
 RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", "exponential_")
 """Parts of the names of operators that draw random numbers."""
 
@@ -268,7 +270,8 @@ def _apart(one: Case, other: Case) -> float:
         tolerance = compare.tolerance_for(a.dtype, one.own_errors[place] if one.own_errors else 0.0)
         if a.shape != b.shape or not tolerance:
             return float("inf")
-        most = max(most, difference(a, b).max_rel / tolerance)
+        by = difference(a, b).max_rel
+        most = max(most, float("inf") if by > PLAINLY else by / tolerance)
     return most
 
 

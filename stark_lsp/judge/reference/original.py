@@ -86,8 +86,9 @@ class Original:
     def _inputs_want(self, module: Any) -> str:
         """Return what a class is to be converted to that was constructed in float32, empty for nothing.
 
-        A class that is used in bfloat16 is converted by its caller, of whom a file says nothing. Where its inputs
-        are of such a dtype and it does not run with them as it is, but converted, that is what is meant.
+        A class that is used in bfloat16 is converted by its caller, of whom a file says nothing: where its inputs
+        are of such a dtype, and it runs converted, that is meant. (As it is it may run as well, in float32, which a
+        norm that multiplies by its weight last makes of everything.) A table can say `float32`.
         """
         state = [value for value in module.state_dict().values() if isinstance(value, torch.Tensor)]
         if {value.dtype for value in state if value.dtype.is_floating_point} != {torch.float32}:
@@ -98,14 +99,12 @@ class Original:
             return ""
         args, kwargs = modules.to_device(made, self.device)
         dtype = CONVERTED[floating.pop()]
-        for to in ("", dtype):
-            try:
-                with torch.no_grad():
-                    modules.place(modules.converted(copy.deepcopy(module), to), self.device, self.mode)(*args, **kwargs)
-            except (Exception, SystemExit):  # noqa: BLE001 - the user's class; as it is, it is called again and told
-                continue
-            return to
-        return ""
+        try:
+            with torch.no_grad():
+                modules.place(modules.converted(copy.deepcopy(module), dtype), self.device, self.mode)(*args, **kwargs)
+        except (Exception, SystemExit):  # noqa: BLE001 - the user's class; as it is, it is called again and told
+            return ""
+        return dtype
 
     def _save_weights(self, module: Any) -> None:
         state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}

@@ -104,7 +104,7 @@ class Judge:
         self.environment["weights"] = reference.weights
         if reference.weights:
             how = f".to(torch.{reference.weights})"
-            reference.notes.append(f"The class and its candidates are converted by {how}, as their inputs ask for.")
+            reference.notes.append(f"The class and its candidates are converted by {how} once they are constructed.")
         if layer is sandbox.Layer.PROCESS:
             reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         reference.notes += busy
