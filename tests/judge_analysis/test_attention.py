@@ -69,9 +69,38 @@ def test_attention_is_one_call(name: str) -> None:
     assert out.stride() == expected.stride()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", sorted(FIT.keys() - {"put a number"}))
+def test_in_half_precision_it_is_pytorchs_own_call(name: str, dtype: torch.dtype) -> None:
+    given = tuple(one.to(dtype) for one in tried())
+    used, made = taken(FIT[name], given)
+    assert used == 1
+    assert [node for node in made.graph.nodes if "scaled_dot_product" in str(node.target)]
+    assert not [node for node in made.graph.nodes if "mm" in str(node.target)]
+    exact = FIT[name](*(one.double() for one in given))
+    out, expected = made(*given), FIT[name](*given)
+    # It is no further off than what was written.
+    assert (out - exact).abs().max() <= 2 * (expected - exact).abs().max()
+    assert (out.dtype, out.stride()) == (dtype, expected.stride())
+
+
+def test_softmax_in_float32_between_products_in_half_precision_is_that_too() -> None:
+    given = tuple(one.bfloat16() for one in tried())
+    used, _ = taken(lambda q, k, v, m: torch.softmax((q @ k.mT * 0.25).float(), -1).to(q.dtype) @ v, given)
+    assert used == 1
+    # Of several dtypes it is something else.
+    used, _ = taken(lambda q, k, v, m: torch.softmax((q @ k.mT * 0.25).float(), -1) @ v.float(), given)
+    assert used == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("name", DO_NOT)
-def test_what_is_something_else_is_left_alone(name: str) -> None:
-    assert taken(DO_NOT[name], tried())[0] == 0
+def test_what_is_something_else_is_left_alone(name: str, dtype: torch.dtype) -> None:
+    assert taken(DO_NOT[name], tuple(one.to(dtype) for one in tried()))[0] == 0
+
+
+def test_a_number_that_is_put_is_not_added_in_half_precision() -> None:
+    assert taken(FIT["put a number"], tuple(one.bfloat16() for one in tried()))[0] == 0
 
 
 def test_scores_that_are_given_are_no_attention() -> None:

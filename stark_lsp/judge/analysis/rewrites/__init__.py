@@ -33,7 +33,7 @@ from types import MappingProxyType
 
 import torch
 
-from .attention import Attention, Called
+from .attention import Attention, Called, HalfPrecision
 from .channels import Channels
 from .columns import Columns
 from .diagonal import Diagonal
@@ -51,7 +51,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "sums": (Columns, Places, Channels, Pools, Diagonal),
         "windows": (Depthwise, Average, Maximum),
         "transposed": (Transposed,),
-        "attention": (Attention, Called),
+        "attention": (Attention, HalfPrecision, Called),
         "halves": (Halves,),
         "short-halves": (ShortHalves,),
         "split": (Split,),

@@ -42,19 +42,27 @@ class Attention(Rule):
     """`softmax(q @ k) @ v` of float32, its scores scaled and masked on the way or not."""
 
     OF = (aten.bmm.default,)
+    DTYPES: tuple[torch.dtype, ...] = (torch.float32,)
+    CASTS: tuple[Any, ...] = ()
+    """What may stand between its parts, beside what changes the shape alone."""
 
     def result(self) -> Node:
         """Return the call that takes all of it."""
         weights, values = self._node.args
-        total = _behind(weights, aten.div.Tensor)
+        total = self._behind(weights, aten.div.Tensor)
         exponents = total.args[0]
         scores = self._softmax_of(total)
-        size = shape_of(scores)
+        size = self._size(scores)
         node, scale, mask, put = self._scaled_and_masked(scores)
-        product = _behind(node, aten.bmm.default)
+        product = self._behind(node, aten.bmm.default)
         *batch, rows, columns = size
-        width = shape_of(product.args[0])[-1]
-        if width not in WIDTHS or shape_of(values)[-1] != width or math.prod(size) < LEAST or len(batch) not in (1, 2):
+        width = self._size(product.args[0])[-1]
+        if (
+            width not in WIDTHS
+            or self._size(values)[-1] != width
+            or math.prod(size) < LEAST
+            or len(batch) not in (1, 2)
+        ):
             raise Cannot
         if len(total.users) != 1 or len(exponents.users) != 2:
             raise Cannot
@@ -63,24 +71,41 @@ class Attention(Rule):
             _shaped(product.args[1], [*batch, width, columns]),
             _shaped(values, [*batch, columns, width]),
         ]
-        if any(one.meta["val"].dtype is not torch.float32 for one in parts):
+        dtypes = {one.meta["val"].dtype for one in parts}
+        if len(dtypes) != 1 or not dtypes <= set(self.DTYPES):
             raise Cannot
         if mask is not None:
             mask = self.call(aten.expand.default, mask, size)
             parts.append(mask)
         if len(batch) == 1:
             parts = [self.call(aten.unsqueeze.default, one, 1) for one in parts]
-        made = self.call(_CALL, *parts[:3], parts[3] if mask is not None else None, scale, put)
-        return self.call(aten.reshape.default, made, shape_of(self._node))
+        made = self._one_call(*parts[:3], parts[3] if mask is not None else None, scale, put)
+        return self.call(aten.reshape.default, made, self._size(self._node))
+
+    def _one_call(self, q: Node, k: Node, v: Node, mask: Node | None, scale: float, put: bool) -> Node:
+        return self.call(_CALL, q, k, v, mask, scale, put)
+
+    def _size(self, node: Any) -> list[int]:
+        return shape_of(node)
+
+    def _behind(self, node: Any, target: Any) -> Node:
+        """Return the node that calls `target`, behind others that change the shape alone."""
+        while isinstance(node, Node) and node.target is not target and node.target in (*_SAME, *self.CASTS):
+            if node.target in self.CASTS and len(node.users) != 1:
+                raise Cannot
+            node = node.args[0]
+        if not isinstance(node, Node) or node.target is not target:
+            raise Cannot
+        return node
 
     def _softmax_of(self, total: Node) -> Node:
         """Return the scores of `exp(scores - max) / sum`, along the last dimension."""
         above, below = total.args[:2]
-        difference = _behind(above, aten.exp.default).args[0]
-        scores, largest = _behind(difference, aten.sub.Tensor).args[:2]
-        _, *along = _behind(below, aten.sum.dim_IntList).args
-        _, *also = _behind(largest, aten.amax.default).args
-        last = (-1, len(shape_of(total)) - 1)
+        difference = self._behind(above, aten.exp.default).args[0]
+        scores, largest = self._behind(difference, aten.sub.Tensor).args[:2]
+        _, *along = self._behind(below, aten.sum.dim_IntList).args
+        _, *also = self._behind(largest, aten.amax.default).args
+        last = (-1, len(self._size(total)) - 1)
         if below.args[0] is not above or largest.args[0] is not scores or len(scores.users) != 2:
             raise Cannot
         if not all(len(one) == 2 and list(one[0]) in ([last[0]], [last[1]]) and one[1] for one in (along, also)):
@@ -94,7 +119,9 @@ class Attention(Rule):
             if not node.args:  # an input
                 raise Cannot
             one, *others = node.args
-            if node.target is aten.mul.Tensor and isinstance(others[0], (int, float)):
+            if node.target in self.CASTS and len(one.users) == 1:
+                node = one
+            elif node.target is aten.mul.Tensor and isinstance(others[0], (int, float)):
                 scale, node = scale * others[0], one
             elif node.target is aten.div.Tensor and isinstance(others[0], (int, float)) and others[0]:
                 scale, node = scale / others[0], one
@@ -106,7 +133,7 @@ class Attention(Rule):
                 if len(wide) != 1:
                     raise Cannot
                 mask, node = others[0] if wide[0] is one else one, wide[0]
-                shape_of(mask)
+                self._size(mask)
             elif node.target is aten.where.self:
                 mask, node, put = *self._put(node), True
             else:
@@ -123,6 +150,29 @@ class Attention(Rule):
         if known[0] is not None:
             return self.call(aten.where.self, condition, first, nothing), second
         return self.call(aten.where.self, condition, nothing, second), first
+
+
+class HalfPrecision(Attention):
+    """The same of bfloat16 or float16, for which PyTorch has good kernels: its own `scaled_dot_product_attention`."""
+
+    DTYPES = (torch.bfloat16, torch.float16)
+    CASTS = (torch.ops.prims.convert_element_type.default,)
+
+    def _one_call(self, q: Node, k: Node, v: Node, mask: Node | None, scale: float, put: bool) -> Node:
+        if mask is not None:
+            mask = self.call(self.CASTS[0], mask, q.meta["val"].dtype)
+        turned = self.call(aten.permute.default, k, [0, 1, 3, 2])
+        return self.call(aten.scaled_dot_product_attention.default, q, turned, v, mask, scale=scale)
+
+    def _size(self, node: Any) -> list[int]:
+        if not isinstance(node, Node) or not isinstance(node.meta.get("val"), torch.Tensor):
+            raise Cannot
+        return [int(size) for size in node.meta["val"].shape]
+
+    def _put(self, node: Node) -> tuple[Node, Node]:
+        if -math.inf not in map(_constant, node.args[1:]):
+            raise Cannot  # What is added is the same as what is put only where nothing else is left of it.
+        return super()._put(node)
 
 
 class Called(Rule):
@@ -170,15 +220,6 @@ class Called(Rule):
         ahead = self.call(aten.gt.Tensor, column, self.call(aten.unsqueeze.default, row, 1))
         end, zero = (self.call(aten.full.default, [], value, dtype=torch.float32, device=device) for value in _ENDS)
         return self.call(aten.expand.default, self.call(aten.where.self, ahead, end, zero), size)
-
-
-def _behind(node: Any, target: Any) -> Node:
-    """Return the node that calls `target`, behind others that change the shape alone."""
-    while isinstance(node, Node) and node.target is not target and node.target in _SAME:
-        node = node.args[0]
-    if not isinstance(node, Node) or node.target is not target:
-        raise Cannot
-    return node
 
 
 def _shaped(node: Any, size: list[int]) -> Node:
