@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -69,19 +70,37 @@ def test_attention_is_one_call(name: str) -> None:
     assert out.stride() == expected.stride()
 
 
+def on_any_device(q: Any, k: Any, v: Any, mask: Any, *more: Any, scale: float) -> tuple[torch.Tensor]:
+    given = mask if isinstance(mask, torch.Tensor) else None
+    return (torch.nn.functional.scaled_dot_product_attention(q, k, v, given, scale=scale),)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", sorted(FIT.keys() - {"put a number"}))
 def test_in_half_precision_it_is_pytorchs_own_call(name: str, dtype: torch.dtype) -> None:
     given = tuple(one.to(dtype) for one in tried())
     used, made = taken(FIT[name], given)
     assert used == 1
-    assert [node for node in made.graph.nodes if "scaled_dot_product" in str(node.target)]
+    (call,) = (node for node in made.graph.nodes if "scaled_dot_product" in str(node.target))
     assert not [node for node in made.graph.nodes if "mm" in str(node.target)]
+    call.target = on_any_device  # those kernels are a GPU's
+    made.recompile()
     exact = FIT[name](*(one.double() for one in given))
     out, expected = made(*given), FIT[name](*given)
     # It is no further off than what was written.
     assert (out - exact).abs().max() <= 2 * (expected - exact).abs().max()
     assert (out.dtype, out.stride()) == (dtype, expected.stride())
+
+
+def test_scores_that_are_scaled_behind_the_difference_are_taken() -> None:
+    def form(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        scores = (q @ k.mT) * 1
+        apart = torch.exp((scores - scores.amax(-1, keepdim=True)) * 0.25)
+        return (apart / apart.sum(-1, keepdim=True)) @ v
+
+    used, made = taken(form, tried())
+    assert used == 1
+    torch.testing.assert_close(made(*tried()), form(*tried()), rtol=1e-5, atol=1e-5)
 
 
 def test_softmax_in_float32_between_products_in_half_precision_is_that_too() -> None:

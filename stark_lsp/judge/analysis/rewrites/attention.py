@@ -36,6 +36,8 @@ _LIBRARY.impl("attention", attention, "CompositeExplicitAutograd")
 _LIBRARY.impl("attention", lambda q, k, v, mask, scale, put: q.new_empty((*q.shape[:-1], v.shape[-1])), "Meta")
 _CALL = torch.ops.stark.attention.default
 _ENDS = (-math.inf, 0.0)
+_FLASH = aten._scaled_dot_product_flash_attention.default
+_MEMORY_EFFICIENT = aten._scaled_dot_product_efficient_attention.default
 
 
 class Attention(Rule):
@@ -51,9 +53,9 @@ class Attention(Rule):
         weights, values = self._node.args
         total = self._behind(weights, aten.div.Tensor)
         exponents = total.args[0]
-        scores = self._softmax_of(total)
+        scores, scale = self._softmax_of(total)
         size = self._size(scores)
-        node, scale, mask, put = self._scaled_and_masked(scores)
+        node, scale, mask, put = self._scaled_and_masked(scores, scale)
         product = self._behind(node, aten.bmm.default)
         *batch, rows, columns = size
         width = self._size(product.args[0])[-1]
@@ -98,10 +100,17 @@ class Attention(Rule):
             raise Cannot
         return node
 
-    def _softmax_of(self, total: Node) -> Node:
-        """Return the scores of `exp(scores - max) / sum`, along the last dimension."""
+    def _softmax_of(self, total: Node) -> tuple[Node, float]:
+        """Return the scores of `exp((scores - max) * scale) / sum`, along the last dimension, and their scale.
+
+        Inductor scales behind the difference where it can.
+        """
         above, below = total.args[:2]
-        difference = self._behind(above, aten.exp.default).args[0]
+        difference, scale = self._behind(above, aten.exp.default).args[0], 1.0
+        if isinstance(difference, Node) and difference.target is aten.mul.Tensor:
+            difference, scale = difference.args
+            if not isinstance(scale, (int, float)) or scale <= 0:
+                raise Cannot
         scores, largest = self._behind(difference, aten.sub.Tensor).args[:2]
         _, *along = self._behind(below, aten.sum.dim_IntList).args
         _, *also = self._behind(largest, aten.amax.default).args
@@ -110,11 +119,11 @@ class Attention(Rule):
             raise Cannot
         if not all(len(one) == 2 and list(one[0]) in ([last[0]], [last[1]]) and one[1] for one in (along, also)):
             raise Cannot
-        return scores
+        return scores, scale
 
-    def _scaled_and_masked(self, node: Node) -> tuple[Node, float, Any, bool]:
+    def _scaled_and_masked(self, node: Node, scale: float) -> tuple[Node, float, Any, bool]:
         """Return what was scaled and masked, by how much, with what, and whether that was put in scores' place."""
-        scale, mask, put = 1.0, None, False
+        mask, put = None, False
         while node.target not in (*_SAME, aten.bmm.default):
             if not node.args:  # an input
                 raise Cannot
@@ -153,16 +162,21 @@ class Attention(Rule):
 
 
 class HalfPrecision(Attention):
-    """The same of bfloat16 or float16, for which PyTorch has good kernels: its own `scaled_dot_product_attention`."""
+    """The same of bfloat16 or float16, for which PyTorch has kernels: those behind its `scaled_dot_product_attention`."""
 
     DTYPES = (torch.bfloat16, torch.float16)
     CASTS = (torch.ops.prims.convert_element_type.default,)
 
     def _one_call(self, q: Node, k: Node, v: Node, mask: Node | None, scale: float, put: bool) -> Node:
-        if mask is not None:
-            mask = self.call(self.CASTS[0], mask, q.meta["val"].dtype)
         turned = self.call(aten.permute.default, k, [0, 1, 3, 2])
-        return self.call(aten.scaled_dot_product_attention.default, q, turned, v, mask, scale=scale)
+        if mask is None:
+            made = self.call(_FLASH, q, turned, v, 0.0, False, False, scale=scale)
+        elif self._size(mask)[-1] % 8:
+            raise Cannot  # Rows of a mask have to begin at multiples of 16 bytes.
+        else:
+            mask = self.call(self.CASTS[0], mask, q.meta["val"].dtype)
+            made = self.call(_MEMORY_EFFICIENT, q, turned, v, mask, False, 0.0, False, scale=scale)
+        return self.call(operator.getitem, made, 0)
 
     def _size(self, node: Any) -> list[int]:
         if not isinstance(node, Node) or not isinstance(node.meta.get("val"), torch.Tensor):
@@ -183,7 +197,7 @@ class Called(Rule):
     def result(self) -> Node:
         """Return the call, its result laid out as theirs is."""
         theirs, place = self._node.args
-        if place or theirs.target is not aten._scaled_dot_product_efficient_attention.default:
+        if place or theirs.target is not _MEMORY_EFFICIENT:
             raise Cannot
         if set(theirs.kwargs) - {"scale"}:
             raise Cannot
