@@ -77,15 +77,19 @@ class Attention(Rule):
         if len(dtypes) != 1 or not dtypes <= set(self.DTYPES):
             raise Cannot
         if mask is not None:
-            mask = self.call(aten.expand.default, mask, size)
-            parts.append(mask)
+            parts.append(self.call(aten.expand.default, self._mask(mask, dtypes.pop()), size))
         if len(batch) == 1:
             parts = [self.call(aten.unsqueeze.default, one, 1) for one in parts]
-        made = self._one_call(*parts[:3], parts[3] if mask is not None else None, scale, put)
+        q, k, v, *masks = parts
+        made = self._one_call(q, k, v, masks[0] if masks else None, scale, put)
         return self.call(aten.reshape.default, made, self._size(self._node))
 
     def _one_call(self, q: Node, k: Node, v: Node, mask: Node | None, scale: float, put: bool) -> Node:
         return self.call(_CALL, q, k, v, mask, scale, put)
+
+    def _mask(self, mask: Node, dtype: torch.dtype) -> Node:
+        """Return the mask as the call takes it."""
+        return mask
 
     def _size(self, node: Any) -> list[int]:
         return shape_of(node)
@@ -162,7 +166,7 @@ class Attention(Rule):
 
 
 class HalfPrecision(Attention):
-    """The same of bfloat16 or float16, for which PyTorch has kernels: those behind its `scaled_dot_product_attention`."""
+    """The same of bfloat16 or float16, for which PyTorch has kernels behind its `scaled_dot_product_attention`."""
 
     DTYPES = (torch.bfloat16, torch.float16)
     CASTS = (torch.ops.prims.convert_element_type.default,)
@@ -174,7 +178,6 @@ class HalfPrecision(Attention):
         elif self._size(mask)[-1] % 8:
             raise Cannot  # Rows of a mask have to begin at multiples of 16 bytes.
         else:
-            mask = self.call(self.CASTS[0], mask, q.meta["val"].dtype)
             made = self.call(_MEMORY_EFFICIENT, q, turned, v, mask, False, 0.0, False, scale=scale)
         return self.call(operator.getitem, made, 0)
 
@@ -182,6 +185,10 @@ class HalfPrecision(Attention):
         if not isinstance(node, Node) or not isinstance(node.meta.get("val"), torch.Tensor):
             raise Cannot
         return [int(size) for size in node.meta["val"].shape]
+
+    def _mask(self, mask: Node, dtype: torch.dtype) -> Node:
+        # Before it is expanded, so that it stays small.
+        return self.call(self.CASTS[0], mask, dtype)
 
     def _put(self, node: Node) -> tuple[Node, Node]:
         if -math.inf not in map(_constant, node.args[1:]):
