@@ -70,6 +70,9 @@ async def capture(
     times = f"{call['count']} call{'s' if call['count'] != 1 else ''}"
     mode = "training" if call["training"] else "eval"
     said = f"Recorded from {os.path.basename(script)}: {times}, {mode} mode, {_device(call)}"
+    if call["autocast"]:
+        # Kernels leave the work to PyTorch there.
+        said += f", under autocast to {call['autocast']}, which is not searched for"
     toml, header = _place(path)
     before = toml.read_bytes().decode("utf-8") if toml.is_file() else None
     name = f"{Path(os.path.relpath(path, toml.parent)).as_posix()}::{qualname}"

@@ -44,7 +44,8 @@ whole = Whole(Config())
 net = Net(16, scale=2.0).to(torch.bfloat16)
 for step in range(int(sys.argv[1])):
     net(torch.rand(3, 5, 16, dtype=torch.bfloat16), mask=None)
-    whole(torch.rand(2, 4, 16))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        whole(torch.rand(2, 4, 16))
 if __name__ == "__main__":
     open("ended", "w").close()
 """
@@ -83,6 +84,8 @@ def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) 
     whole = command(tmp_path, "capture", "train.py", "--class", "model.py::Whole", *last)
     assert whole.returncode == 0, whole.stderr
     assert "return [Config(width=16)]" in whole.stdout
+    assert "under autocast to bfloat16, which is not searched for" in whole.stdout
+    assert "autocast" not in done.stdout
     assert (tmp_path / "ended").exists(), "with --calls 0 the script comes to its end"
     assert (tmp_path / "stark.toml").read_text() == text
 

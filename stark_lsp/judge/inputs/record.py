@@ -121,6 +121,7 @@ class Recorder:
                 "kwargs": _named(kwargs, type(module).forward),
                 "training": bool(module.training),
                 "dtype": converted_to(module),
+                "autocast": autocast(),
                 "init": self._made.get(id(module), (None, None))[0],
                 "file": self._classes[type(module)],
             }
@@ -134,6 +135,14 @@ class Recorder:
         """Return what was seen: the calls, the commonest first."""
         calls = sorted(self._calls.values(), key=lambda call: -int(call["count"]))
         return {"defined": bool(self._classes), "constructed": len(self._made), "calls": calls[:20]}
+
+
+def autocast() -> str:
+    """Return the dtype that a call made now is cast to, empty for none."""
+    import torch
+
+    on = [device for device in ("cuda", "cpu") if torch.is_autocast_enabled(device)]
+    return str(torch.get_autocast_dtype(on[0])).replace("torch.", "") if on else ""
 
 
 def converted_to(module: Any) -> str:
