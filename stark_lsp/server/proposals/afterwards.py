@@ -212,7 +212,7 @@ def _test(asked: _Asked, interpreter: str | None) -> tuple[str, str]:
     comment = " ".join(keep_ends(asked.text)[new.start : new.place.node.lineno])
     device = "cuda" if "(cuda)" in comment else "cpu"
     mode = ".eval()" if "Measured in eval mode" in comment else ""
-    found = re.search(r"\bconverted to (\w+)", comment)
+    found = re.search(r"\bconverted\W+to\W+(\w+)", comment)  # lines may break between
     weights, inputs = found[1] if found else "", original.inputs
     path, old = Path(asked.path), original.qualname
     made = kernel_test(path, old, asked.qualname, inputs, device=device, mode=mode, weights=weights)
