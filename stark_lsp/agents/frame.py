@@ -327,7 +327,7 @@ class Frame:
             "machine": machine_lines(self._reference.device) if self.settings.machine else (),
             "inputs": one_line(inputs, TENSORS),
             "outputs": one_line(", ".join(self._reference.outputs), TENSORS),
-            "weights": one_line(environment.weights, NAME),
+            "weights_dtype": one_line(environment.weights_dtype, NAME),
             "mode": _MODES[self._problem.mode],
             "bandwidth": f"{three(bandwidth)} GB/s" if bandwidth is not None else "",
             "eager": timing(self._reference.baselines.eager),

@@ -103,7 +103,7 @@ class Environment:
     """Isolation layer of build and run: a value of `IsolationLayer`."""
     gradients: bool = False
     """Whether calls were timed where gradients are recorded; else under `torch.no_grad()`."""
-    weights: str = ""
+    weights_dtype: str = ""
     """The dtype that the class is converted to after it was constructed, empty for none."""
 
 

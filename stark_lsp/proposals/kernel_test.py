@@ -122,7 +122,14 @@ class KernelTest:
 
 
 def kernel_test(
-    path: Path, original: str, new: str, inputs: InputSpec, *, device: str, mode: str = ".eval()", weights: str = ""
+    path: Path,
+    original: str,
+    new: str,
+    inputs: InputSpec,
+    *,
+    device: str,
+    mode: str = ".eval()",
+    weights_dtype: str = "",
 ) -> KernelTest:
     """Return the test of an accepted class.
 
@@ -138,7 +145,7 @@ def kernel_test(
         `cpu` or `cuda`: where the class was made for.
     mode
         What is called on a module to set its mode, empty for nothing.
-    weights
+    weights_dtype
         The dtype that modules are converted to, empty for none.
 
     Raises
@@ -168,7 +175,7 @@ def kernel_test(
         marks=f"[{warns}, {cuda}]" if device == "cuda" else warns,
         inputs=_inputs(inputs),
         mode=mode,
-        to=f"DEVICE, torch.{weights}" if weights else "DEVICE",
+        to=f"DEVICE, torch.{weights_dtype}" if weights_dtype else "DEVICE",
     )
     return KernelTest(target, text)
 

@@ -116,8 +116,8 @@ def _where(run: Run, environment: Environment) -> str:
     parts = [f"{environment.device} ({environment.device_type})"]
     if environment.dtypes:
         parts.append(" and ".join(environment.dtypes))
-    if environment.weights:
-        parts.append(f"converted to {environment.weights}")
+    if environment.weights_dtype:
+        parts.append(f"converted to {environment.weights_dtype}")
     if environment.shapes:
         parts.append(f"inputs {' '.join(environment.shapes)}")
     parts.append(f"torch {environment.torch}")

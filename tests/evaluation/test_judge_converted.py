@@ -37,6 +37,6 @@ async def test_candidates_are_converted_as_the_original(tmp_path: Path, dtype: s
     async with judging(problem, tmp_path) as (judge, _):
         prepared = await judge.prepare(lambda text: None)
         verdict = await judge.evaluate(Candidate(right))
-    assert prepared.environment.weights == dtype
+    assert prepared.environment.weights_dtype == dtype
     assert prepared.outputs == (f"{dtype}[32x64]",)
     assert verdict.status is Status.OK, verdict

@@ -20,7 +20,7 @@ FORM = "return self.norm(torch.relu(self.linear(x)))"
 @pytest.mark.parametrize(("name", "dtype"), [("bfloat16", torch.bfloat16), ("float16", torch.float16)])
 def test_a_class_becomes_what_its_inputs_are(tmp_path: Path, name: str, dtype: torch.dtype) -> None:
     reference = make_reference(tmp_path, FORM, f"torch.randn(64, 16, dtype=torch.{name})", init=INIT)
-    assert reference.weights == name
+    assert reference.weights_dtype == name
     assert {weight.dtype for weight in reference.module.parameters()} == {dtype}
     assert reference.cases[0].outputs.tensors[0].dtype is dtype
     # The scale of weights is no matter where results plainly depend on the inputs, however wide the tolerance.
@@ -58,7 +58,7 @@ def test_one_that_would_run_in_float32_as_well_is_converted_too(tmp_path: Path) 
 )
 def test_others_stay_as_they_are_constructed(tmp_path: Path, inputs: str, init: str, body: str) -> None:
     reference = make_reference(tmp_path, body, inputs, init=init)
-    assert reference.weights == ""
+    assert reference.weights_dtype == ""
     assert reference.cases[0].outputs.tensors[0].dtype is torch.float32
 
 
@@ -72,3 +72,12 @@ def test_a_candidate_has_the_dtype_of_the_original(tmp_path: Path) -> None:
     converted = f"{INIT}\nself.to(torch.bfloat16)"
     assert finding(reference, tmp_path / "right", FORM, init=converted)[0] == "OK"
     assert finding(reference, tmp_path / "wide", f"{FORM}.float()", init=converted)[0] == "WRONG_DTYPE"
+
+
+def test_inputs_are_looked_at_without_their_memory(tmp_path: Path) -> None:
+    counted = "(made.append(torch.get_default_device().type), torch.randn(64, 16))[1]"
+    text = "self.linear = nn.Linear(16, 4)\nglobals().setdefault('made', [])"
+    reference = make_reference(tmp_path, "return self.linear(x)", counted, init=text)
+    looked, *used = reference.document.made
+    assert looked == "meta"
+    assert set(used) == {"cpu"}

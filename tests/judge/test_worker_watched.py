@@ -67,6 +67,7 @@ def load(runner: RunnerProcess, seconds: float, text: str = ENDLESS) -> None:
         mode="eval",
         gradients=False,
         threads=1,
+        weights_dtype="",
         run_s=seconds,
         build_s=3600.0,
     )

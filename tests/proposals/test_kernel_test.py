@@ -92,7 +92,7 @@ def test_the_test_passes_in_a_project_with_packages_and_fails_where_results_or_g
         (path, converted, ".eval()", "bfloat16", "test_model_new_stark3.py"),
         (other, functions, "", "", "test_model_new_stark4.py"),
     ):
-        test = kernel_test(where, "Model", "ModelNew", spec, device="cpu", mode=mode, weights=weights)
+        test = kernel_test(where, "Model", "ModelNew", spec, device="cpu", mode=mode, weights_dtype=weights)
         assert test.path == tmp_path / "tests" / name
         test.path.write_text(test.text)
         made.append(name)

@@ -111,4 +111,6 @@ def test_it_says_in_which_mode(mode: Mode, words: str) -> None:
 
 def test_it_says_what_the_class_was_converted_to() -> None:
     assert "converted to" not in comment(VERDICT)
-    assert "converted to bfloat16" in comment(replace(VERDICT, environment=replace(ENVIRONMENT, weights="bfloat16")))
+    assert "converted to bfloat16" in comment(
+        replace(VERDICT, environment=replace(ENVIRONMENT, weights_dtype="bfloat16"))
+    )

@@ -85,7 +85,7 @@ class InputMaker:
         return self._call(name, "It must return the constructor's arguments as a list or a dict.")
 
     @property
-    def weights(self) -> str:
+    def weights_dtype(self) -> str:
         """The dtype that the table says the class is converted to, empty for none."""
         return str(self._table.get("dtype") or "")
 

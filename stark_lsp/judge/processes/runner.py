@@ -66,7 +66,7 @@ class Runner:
         """with backward after them."""
         self._again: Callable[[], Any] = lambda: None
         """Constructs the class anew."""
-        self._init = self._weights = ""
+        self._init = self._weights = self._weights_dtype = ""
         self._forward = forward.Forward()
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
@@ -119,16 +119,20 @@ class Runner:
         self._channel.send({"pour": piece})
         return self._channel.receive().get("poured") is True
 
-    def _start(self, *, init: str, weights: str, device: str, mode: str, gradients: bool, threads: int) -> None:
+    def _start(
+        self, *, init: str, weights: str, weights_dtype: str, device: str, mode: str, gradients: bool, threads: int
+    ) -> None:
         """Get ready to load a module, before any of it runs.
 
         Parameters
         ----------
         init, weights
             Tensor files with the constructor's arguments and the state dict.
+        weights_dtype
+            What a module is converted to once it is constructed, empty for nothing.
         """
         torch.set_num_threads(threads)
-        self._init, self._weights = init, weights
+        self._init, self._weights, self._weights_dtype = init, weights, weights_dtype
         self._device, self._mode, self._gradients = device, mode, gradients
         if device == "cuda":
             torch.cuda.init()
@@ -190,9 +194,9 @@ class Runner:
             raise LookupError(f"the file defines no torch.nn.Module called {qualname}")
 
         def construct() -> Any:
-            args, kwargs, dtype = tensorfile.load(self._init).tree("cpu", self._lookup)
+            args, kwargs = tensorfile.load(self._init).tree("cpu", self._lookup)
             torch.manual_seed(modules.CONSTRUCTION_SEED)
-            return modules.converted(cls(*args, **kwargs), dtype)
+            return modules.converted(cls(*args, **kwargs), self._weights_dtype)
 
         self._again = construct
         return construct()

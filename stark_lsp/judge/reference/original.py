@@ -41,7 +41,7 @@ class Original:
         """1-based line of the class."""
         self.device = choose_device(problem["device"])
         self.folder = folder
-        self.weights = ""
+        self.weights_dtype = ""
         """The dtype that the class is converted to after it was constructed, empty for none."""
         self.changes_inputs = False
         """Whether a call changes its inputs in place."""
@@ -66,13 +66,12 @@ class Original:
     def _construct(self) -> Any:
         """Build the module; its arguments and weights go to files."""
         args, kwargs = self._maker.init_arguments(modules.CONSTRUCTION_SEED)
+        self.save(self.init_path, (args, kwargs), "An argument of the constructor cannot be handed to a candidate")
         try:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
             module = self._class(*args, **kwargs)
-            self.weights = self._maker.weights or self._inputs_want(module)
-            module = modules.converted(module, self.weights)
-            told = (args, kwargs, self.weights)
-            self.save(self.init_path, told, "An argument of the constructor cannot be handed to a candidate")
+            self.weights_dtype = self._maker.weights_dtype or self._inputs_want(module)
+            module = modules.converted(module, self.weights_dtype)
             self._save_weights(module)
             return modules.place(module, self.device, self.mode)
         except Bad:
@@ -93,11 +92,12 @@ class Original:
         state = [value for value in module.state_dict().values() if isinstance(value, torch.Tensor)]
         if {value.dtype for value in state if value.dtype.is_floating_point} != {torch.float32}:
             return ""
-        made = self._maker.inputs(modules.CONSTRUCTION_SEED, self.device)
+        # Without memory, where the function bears that; by a maker of its own, which notes what it does not bear.
+        made = making.InputMaker(self.document, self._maker.spec, self.path).inputs(modules.CONSTRUCTION_SEED, "meta")
         floating = {tensor.dtype for tensor in modules.tensors_of(made) if tensor.dtype.is_floating_point}
         if len(floating) != 1 or not floating <= set(CONVERTED):
             return ""
-        args, kwargs = modules.to_device(made, self.device)
+        args, kwargs = modules.to_device(self._maker.inputs(modules.CONSTRUCTION_SEED, self.device), self.device)
         dtype = CONVERTED[floating.pop()]
         try:
             with torch.no_grad():

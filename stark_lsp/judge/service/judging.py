@@ -101,9 +101,9 @@ class Judge:
         layer = self.pool.confinement.layer
         self.environment["isolation"] = layer.value
         self.environment["gradients"] = reference.gradients
-        self.environment["weights"] = reference.weights
-        if reference.weights:
-            how = f".to(torch.{reference.weights})"
+        self.environment["weights_dtype"] = reference.weights_dtype
+        if reference.weights_dtype:
+            how = f".to(torch.{reference.weights_dtype})"
             reference.notes.append(f"The class and its candidates are converted by {how} once they are constructed.")
         if layer is sandbox.Layer.PROCESS:
             reference.notes.append("Isolation is off: candidates run as plain processes under your account.")

@@ -50,6 +50,7 @@ def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: 
     return {
         "init": runner.give(reference.init_path),
         "weights": runner.give(weights or reference.weights_path),
+        "weights_dtype": reference.weights_dtype,
         "device": reference.device,
         "mode": reference.mode,
         "gradients": reference.gradients,

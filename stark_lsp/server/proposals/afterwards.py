@@ -213,7 +213,7 @@ def _test(asked: _Asked, interpreter: str | None) -> tuple[str, str]:
     device = "cuda" if "(cuda)" in comment else "cpu"
     mode = ".eval()" if "Measured in eval mode" in comment else ""
     found = re.search(r"\bconverted\W+to\W+(\w+)", comment)  # lines may break between
-    weights, inputs = found[1] if found else "", original.inputs
+    dtype, inputs = found[1] if found else "", original.inputs
     path, old = Path(asked.path), original.qualname
-    made = kernel_test(path, old, asked.qualname, inputs, device=device, mode=mode, weights=weights)
+    made = kernel_test(path, old, asked.qualname, inputs, device=device, mode=mode, weights_dtype=dtype)
     return str(made.path), tidy(made.text, str(made.path), interpreter)
