@@ -328,6 +328,7 @@ class Frame:
             "inputs": one_line(inputs, TENSORS),
             "outputs": one_line(", ".join(self._reference.outputs), TENSORS),
             "weights_dtype": one_line(environment.weights_dtype, NAME),
+            "autocast": one_line(environment.autocast, NAME),
             "mode": _MODES[self._problem.mode],
             "bandwidth": f"{three(bandwidth)} GB/s" if bandwidth is not None else "",
             "eager": timing(self._reference.baselines.eager),

@@ -57,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if not made.toml:
         print(f"{made.said}. A table cannot say this: {made.why}. Put this into {made.path} and check it:\n")
         print(made.code)
+        if made.beside:
+            print(f"\nAnd this into {made.beside_in}, which says how the class is used:\n\n{made.beside}")
         return 0
     if args.print:
         print(made.after)

@@ -105,6 +105,8 @@ class Environment:
     """Whether calls were timed where gradients are recorded; else under `torch.no_grad()`."""
     weights_dtype: str = ""
     """The dtype that the class is converted to after it was constructed, empty for none."""
+    autocast: str = ""
+    """The dtype that calls are cast to (`torch.autocast`), empty for none."""
 
 
 @dataclass(frozen=True)

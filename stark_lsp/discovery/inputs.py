@@ -7,7 +7,8 @@ In this order:
    if there is one, else to the only class that no other class of the file uses. A class that is called the new one
    of another, as an accepted proposal is, takes nothing away from it: `ModelNew`, `BlockNew` beside `Block`.
 3. A `[[tool.stark.input]]` table of the nearest `pyproject.toml`, or `[[stark.input]]` of the nearest
-   `stark.toml`, whose `class` names it.
+   `stark.toml`, whose `class` names it. One that has neither `args` nor `kwargs` says how the class of such functions
+   is used: its `dtype` and `autocast`.
 
 In the name of a function, the dots of a nested class become underscores: `get_inputs_for_Outer_Block`; the last
 part alone will do as well.
@@ -22,7 +23,7 @@ from functools import cached_property
 
 from stark_lsp.core.problem import InputSpec, Span
 from stark_lsp.core.status import InputSource
-from stark_lsp.discovery.tables import FoundTable, find_tables, names
+from stark_lsp.discovery.tables import FoundTable, find_tables, names, says_how_alone
 
 _NEW = re.compile(r"New\d*$")
 
@@ -51,12 +52,16 @@ class InputRules:
             init = own_init
             if init is None and self.owner == qualname and "get_init_inputs" in self.bound:
                 init = "get_init_inputs"
+            how = self._table(qualname)
+            if how is not None and says_how_alone(how):
+                return InputSpec(InputSource.FUNCTIONS, own or "get_inputs", init, how.table, how.path)
             return InputSpec(InputSource.FUNCTIONS, own or "get_inputs", init)
-        if self.path is not None:
-            found = next((table for table in self.tables if names(table, self.path, qualname)), None)
-            if found is not None:
-                return InputSpec(InputSource.TABLE, table=found.table, table_path=found.path)
-        return InputSpec()
+        found = self._table(qualname)
+        return InputSpec() if found is None else InputSpec(InputSource.TABLE, table=found.table, table_path=found.path)
+
+    def _table(self, qualname: str) -> FoundTable | None:
+        """Return the table that names a class, None where there is none."""
+        return next((table for table in self.tables if names(table, self.path or "", qualname)), None)
 
     @cached_property
     def special(self) -> bool:

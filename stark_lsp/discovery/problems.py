@@ -45,8 +45,9 @@ def make_problem(
     path = os.path.abspath(path)
     tree, classes = _read(path, text)
     chosen = _named(path, classes, qualname) if qualname is not None else _only(path, classes)
-    if chosen.inputs.source is not InputSource.FUNCTIONS:
-        check_tables(path, chosen.qualname)
+    functions_make_them = chosen.inputs.source is InputSource.FUNCTIONS
+    if not functions_make_them or chosen.inputs.table:
+        check_tables(path, chosen.qualname, functions=functions_make_them)
     if chosen.inputs.source is InputSource.NONE:
         raise NoInputs(
             f"the class {chosen.qualname} has no inputs to run it with.",

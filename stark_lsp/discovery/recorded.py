@@ -34,8 +34,7 @@ def input_table(header: str, name: str, call: Described, comment: str) -> str:
     if init.get("kwargs"):
         made = {key: _plain(value, f"the constructor argument {key}") for key, value in init["kwargs"].items()}
         lines.append(f"init_kwargs = {_toml(made)}")
-    if call.get("dtype") and {call["dtype"]} != (_floating([call["args"], call["kwargs"]]) | {"float32"}):
-        lines.append(f"dtype = {_toml(call['dtype'])}")
+    lines += _how(call)
     if call["args"]:
         entries = [f"    {_toml(_entry(value, f'argument {index + 1}'))}," for index, value in enumerate(call["args"])]
         lines += ["args = [", *entries, "]"]
@@ -43,6 +42,22 @@ def input_table(header: str, name: str, call: Described, comment: str) -> str:
         made = {key: _entry(value, f"the argument {key}") for key, value in call["kwargs"].items()}
         lines.append(f"kwargs = {_toml(made)}")
     return "\n".join(lines) + "\n"
+
+
+def _how(call: Described) -> list[str]:
+    """Return what a table says of how a class is used."""
+    autocast = [f"autocast = {_toml(call['autocast'])}"] if call.get("autocast") else []
+    # Without autocast the dtype of weights is taken from the inputs.
+    inferred = set() if autocast else _floating([call["args"], call["kwargs"]])
+    if call.get("dtype") and {call["dtype"]} != inferred | {"float32"}:
+        return [f"dtype = {_toml(call['dtype'])}", *autocast]
+    return autocast
+
+
+def table_beside(header: str, name: str, call: Described) -> str:
+    """Return the table that goes with `functions`, which cannot say how a class is used; empty if there is no need."""
+    how = _how(call)
+    return "\n".join([f"[[{header}]]", f"class = {_toml(name)}", *how]) + "\n" if how else ""
 
 
 def _floating(described: Any) -> set[str]:

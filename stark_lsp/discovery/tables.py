@@ -5,8 +5,11 @@ class = "models/net.py::Net"        # or "Net" alone
 init_args = [512]
 init_kwargs = {bias = false}
 dtype = "bfloat16"                  # of the weights, where it is not as constructed
+autocast = "bfloat16"               # where it is called under torch.autocast
 args = [{shape = [8, 512], dtype = "float32", kind = "randn"}]
 kwargs = {mask = {shape = [8, 512], dtype = "bool", kind = "ones"}}
+
+Where functions of the file make the inputs, a table with neither args nor kwargs says the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ DTYPES = (
 )  # fmt: skip
 WEIGHTS = ("float32", "float64", "float16", "bfloat16")
 """What a class can be converted to."""
-_KEYS = {"class", "init_args", "init_kwargs", "dtype", "args", "kwargs"}
+AUTOCAST = ("float16", "bfloat16")
+"""What calls can be cast to."""
+_KEYS = {"class", "init_args", "init_kwargs", "dtype", "autocast", "args", "kwargs"}
 _INPUT_KEYS = {"shape", "dtype", "kind", "low", "high", "value", "strides"}
 
 
@@ -64,8 +69,18 @@ def names(table: FoundTable, path: str, qualname: str) -> bool:
     return not separator or os.path.realpath(Path(table.path).parent / file) == os.path.realpath(path)
 
 
-def check_tables(path: str, qualname: str) -> None:
+def says_how_alone(table: FoundTable) -> bool:
+    """Whether a table says how a class is used, and not what its inputs are."""
+    return bool({"dtype", "autocast"} & table.table.keys()) and not {"args", "kwargs"} & table.table.keys()
+
+
+def check_tables(path: str, qualname: str, *, functions: bool = False) -> None:
     """Check the TOML files a class's inputs may stand in, and its table if there is one.
+
+    Parameters
+    ----------
+    functions
+        Whether functions of the file make the inputs, so that the table need not.
 
     Raises
     ------
@@ -75,7 +90,7 @@ def check_tables(path: str, qualname: str) -> None:
     for toml in toml_files(path):
         for table in _tables(toml):
             if names(table, path, qualname):
-                _check(table)
+                _check(table, functions)
                 return
 
 
@@ -115,7 +130,7 @@ def _read(path: str, modified_ns: int, size: int) -> str:
         return json.dumps(tomllib.load(file), default=str)
 
 
-def _check(found: FoundTable) -> None:
+def _check(found: FoundTable, functions: bool) -> None:
     table = found.table
 
     def refuse(message: str, cure: str) -> None:
@@ -128,9 +143,11 @@ def _check(found: FoundTable) -> None:
             refuse(f"has {key!r} of the wrong type", f"Write a {'list' if kind is list else 'table'}.")
     if table.get("dtype", WEIGHTS[0]) not in WEIGHTS:
         refuse(f"has an unknown dtype {table['dtype']!r}", f"Of weights it is one of {', '.join(WEIGHTS)}.")
+    if table.get("autocast", AUTOCAST[0]) not in AUTOCAST:
+        refuse(f"has an unknown autocast {table['autocast']!r}", f"It is one of {', '.join(AUTOCAST)}.")
     entries: list[tuple[str, Any]] = [(f"args[{i}]", entry) for i, entry in enumerate(table.get("args", []))]
     entries += [(f"kwargs.{key}", entry) for key, entry in table.get("kwargs", {}).items()]
-    if not entries:
+    if not entries and not functions:
         refuse("has neither args nor kwargs", 'Add for instance args = [{shape = [8, 512], kind = "randn"}].')
     for place, entry in entries:
         if not isinstance(entry, dict):

@@ -325,7 +325,10 @@ class WorkerJudge:
         """Read a candidate; returns what was found, and the stage with its seconds."""
         begin = time.monotonic()
         problem = self._problem
-        reading = await asyncio.to_thread(read, candidate.source, candidate.class_name, problem.text, problem.qualname)
+        where = self._environment
+        lower = where is not None and bool(where.autocast or where.weights_dtype)
+        given = (candidate.source, candidate.class_name, problem.text, problem.qualname)
+        reading = await asyncio.to_thread(read, *given, lower=lower)
         return reading, (Stage.CHECK.value, time.monotonic() - begin)
 
     def _refused(self, refusal: Refusal, checked: tuple[str, float]) -> Verdict:

@@ -32,7 +32,9 @@ _OWN_RULES = (Rule.CANDIDATE, Rule.UNUSED, Rule.ORIGINAL)
 """What is not excused by the original's doing the same."""
 
 
-def read(source: str, class_name: str, reference: str = "", reference_class: str = "Model") -> Reading:
+def read(
+    source: str, class_name: str, reference: str = "", reference_class: str = "Model", *, lower: bool = False
+) -> Reading:
     """Return what speaks against a candidate, what is worth a note, and what the judge is told of it.
 
     What the original does itself is not held against it. A source that is not Python is not refused: loading it
@@ -48,13 +50,16 @@ def read(source: str, class_name: str, reference: str = "", reference_class: str
         Text of the original; without it, what the original does is not known.
     reference_class
         The original's class, possibly dotted.
+    lower
+        Whether the original is called in a lower precision than its text says: converted, or under autocast.
     """
     if len(source) > LONGEST:
         return Reading(Told(source), (Refusal(Rule.LENGTH, "It is too long to be read.", None),))
     try:
         original, facts, unusual = _original(reference, reference_class.rpartition(".")[2])
         file = Source(source, class_name, original)
-        return Reading(_told(file), _refusals(file, facts), _notes(file, unusual))
+        notes = [note for note in _notes(file, unusual) if not (lower and "precision" in note.message)]
+        return Reading(_told(file), _refusals(file, facts), tuple(notes))
     except SyntaxError:
         return Reading(Told(source))
     except (RecursionError, MemoryError):

@@ -29,7 +29,7 @@ module = importlib.import_module("{module}")
 
 DEVICE = "{device}"
 TOLERANCE = {{torch.float64: 1e-8, torch.float16: 1e-2, torch.bfloat16: 2e-2}}
-"""For all other dtypes it is 1e-4."""
+"""For all other dtypes it is {usual}."""
 
 # A kernel that cannot be built warns and leaves its work to PyTorch; here that is a failure.
 pytestmark = {marks}
@@ -78,7 +78,7 @@ def assert_close(found, expected):
     assert len(found) == len(expected)
     for new, old in zip(found, expected):
         assert (new.dtype, new.shape) == (old.dtype, old.shape)
-        tolerance = TOLERANCE.get(old.dtype, 1e-4) if old.is_floating_point() or old.is_complex() else 0
+        tolerance = TOLERANCE.get(old.dtype, {usual}) if old.is_floating_point() or old.is_complex() else 0
         largest = float(old.detach().abs().max()) if tolerance and old.numel() else 0
         torch.testing.assert_close(new, old, rtol=tolerance, atol=tolerance * largest, equal_nan=True)
 
@@ -88,7 +88,7 @@ def test_forward(seed):
     original, new = both()
     torch.manual_seed(seed)
     args, kwargs = arguments(make_inputs())
-    with torch.no_grad():
+    with torch.no_grad(){under}:
         expected = tensors(original(*copy.deepcopy(args), **copy.deepcopy(kwargs)))
         assert_close(tensors(new(*args, **kwargs)), expected)
 
@@ -96,7 +96,7 @@ def test_forward(seed):
 def gradients(model, args, kwargs):
     """What the parameters and the inputs get from a sum over all results."""
     inputs = [t.requires_grad_() for t in tensors([args, kwargs]) if t.is_floating_point()]
-    results = [t for t in tensors(model(*args, **kwargs)) if t.requires_grad]
+{gradients}
     if not results:
         pytest.skip("nothing here has a gradient")
     wanted = [*inputs, *(p for p in model.parameters() if p.requires_grad)]
@@ -130,6 +130,7 @@ def kernel_test(
     device: str,
     mode: str = ".eval()",
     weights_dtype: str = "",
+    autocast: str = "",
 ) -> KernelTest:
     """Return the test of an accepted class.
 
@@ -146,7 +147,9 @@ def kernel_test(
     mode
         What is called on a module to set its mode, empty for nothing.
     weights_dtype
-        The dtype that modules are converted to, empty for none.
+        The dtype that modules are converted to, and
+    autocast
+        the one that calls are cast to; empty for none.
 
     Raises
     ------
@@ -164,6 +167,8 @@ def kernel_test(
     below = "".join(f' / "{part}"' for part in source.relative_to(target.parents[up]).parts)
     cuda = 'pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")'
     warns = 'pytest.mark.filterwarnings("error:PyTorch replaces")'
+    under = f"torch.autocast(DEVICE, torch.{autocast})"
+    results = "    results = [t for t in tensors(model(*args, **kwargs)) if t.requires_grad]"
     text = _TEXT.format(
         original=original,
         new=new,
@@ -176,6 +181,9 @@ def kernel_test(
         inputs=_inputs(inputs),
         mode=mode,
         to=f"DEVICE, torch.{weights_dtype}" if weights_dtype else "DEVICE",
+        usual="2e-2" if autocast else "1e-4",
+        under=f", {under}" if autocast else "",
+        gradients=f"    with {under}:\n    {results}" if autocast else results,
     )
     return KernelTest(target, text)
 

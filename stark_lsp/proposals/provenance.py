@@ -118,6 +118,8 @@ def _where(run: Run, environment: Environment) -> str:
         parts.append(" and ".join(environment.dtypes))
     if environment.weights_dtype:
         parts.append(f"converted to {environment.weights_dtype}")
+    if environment.autocast:
+        parts.append(f"under autocast to {environment.autocast}")
     if environment.shapes:
         parts.append(f"inputs {' '.join(environment.shapes)}")
     parts.append(f"torch {environment.torch}")

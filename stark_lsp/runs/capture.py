@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stark_lsp.core.errors import BadInput
-from stark_lsp.discovery.recorded import NoTable, functions, input_table, with_table
+from stark_lsp.discovery.recorded import NoTable, functions, input_table, table_beside, with_table
 from stark_lsp.discovery.tables import toml_files
 from stark_lsp.evaluation.recording import CALLS, record
 
@@ -33,6 +33,10 @@ class Captured:
     """Functions for the class's file, where a table cannot say it."""
     why: str = ""
     """What a table cannot say."""
+    beside: str = ""
+    """The table that goes with functions, since these cannot say how the class is used,"""
+    beside_in: str = ""
+    """and the file that it belongs in."""
 
 
 async def capture(
@@ -71,8 +75,7 @@ async def capture(
     mode = "training" if call["training"] else "eval"
     said = f"Recorded from {os.path.basename(script)}: {times}, {mode} mode, {_device(call)}"
     if call["autocast"]:
-        # Kernels leave the work to PyTorch there.
-        said += f", under autocast to {call['autocast']}, which is not searched for"
+        said += f", under autocast to {call['autocast']}"
     toml, header = _place(path)
     before = toml.read_bytes().decode("utf-8") if toml.is_file() else None
     name = f"{Path(os.path.relpath(path, toml.parent)).as_posix()}::{qualname}"
@@ -80,7 +83,9 @@ async def capture(
         table = input_table(header, name, call, f"{said}.")
     except NoTable as error:
         code = functions(qualname, f"_for_{qualname.replace('.', '_')}", call, f"{said}.")
-        return Captured(path, qualname, said, "", None, "", code, str(error))
+        return Captured(
+            path, qualname, said, "", None, "", code, str(error), table_beside(header, name, call), str(toml)
+        )
     return Captured(
         path, qualname, said, str(toml), before, with_table(before or "", header, name, table, str(toml)), ""
     )

@@ -84,7 +84,8 @@ def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) 
     whole = command(tmp_path, "capture", "train.py", "--class", "model.py::Whole", *last)
     assert whole.returncode == 0, whole.stderr
     assert "return [Config(width=16)]" in whole.stdout
-    assert "under autocast to bfloat16, which is not searched for" in whole.stdout
+    assert "under autocast to bfloat16" in whole.stdout
+    assert '[[stark.input]]\nclass = "model.py::Whole"\nautocast = "bfloat16"\n' in whole.stdout
     assert "autocast" not in done.stdout
     assert (tmp_path / "ended").exists(), "with --calls 0 the script comes to its end"
     assert (tmp_path / "stark.toml").read_text() == text

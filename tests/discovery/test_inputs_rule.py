@@ -95,6 +95,18 @@ def test_functions_win_over_tables(tmp_path: Path) -> None:
     file = project(tmp_path, toml, text="class Net(nn.Module): ...\n" + INPUTS)
     (found,) = find_modules(file.read_text(encoding="utf-8"), str(file))
     assert found.inputs.source is InputSource.FUNCTIONS
+    assert found.inputs.table == {}
+
+
+def test_a_table_without_inputs_says_how_the_class_of_functions_is_used(tmp_path: Path) -> None:
+    table = '[[tool.stark.input]]\nclass = "Net"\nautocast = "bfloat16"\ndtype = "float32"\n'
+    file = project(tmp_path, table, text="class Net(nn.Module): ...\n" + INPUTS)
+    inputs = make_problem(str(file), file.read_text(encoding="utf-8"), "Net").inputs
+    assert (inputs.source, inputs.inputs_function) == (InputSource.FUNCTIONS, "get_inputs")
+    assert inputs.table == {"class": "Net", "autocast": "bfloat16", "dtype": "float32"}
+    (tmp_path / "pyproject.toml").write_text(table.replace("bfloat16", "float8"))
+    with pytest.raises(BadInput, match="unknown autocast 'float8'"):
+        make_problem(str(file), file.read_text(encoding="utf-8"), "Net")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +118,7 @@ def test_functions_win_over_tables(tmp_path: Path) -> None:
         ('class = "Net"\nargs = [{shape = [1], dtype = "float"}]', "unknown dtype 'float'"),
         ('class = "Net"\nargs = [{shape = [1], size = 2}]', "unknown key 'size'"),
         ('class = "Net"\nargs = 3', "'args' of the wrong type"),
+        ('class = "Net"\nargs = [{shape = [1]}]\nautocast = "float32"', "unknown autocast 'float32'"),
         ('class = "Net"\nkwargs = {x = {kind = "value"}}', "no value at kwargs.x"),
         ('class = "Net"\nextra = 1\nargs = []', "unknown key 'extra'"),
         ("class = ", "not valid TOML"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stark_lsp.core.errors import BadInput
-from stark_lsp.discovery.recorded import NoTable, functions, input_table, with_table
+from stark_lsp.discovery.recorded import NoTable, functions, input_table, table_beside, with_table
 from stark_lsp.discovery.tables import check_tables, find_tables, names
 
 HEADER = "tool.stark.input"
@@ -75,6 +75,26 @@ def test_what_code_cannot_say_is_told_at_the_end_of_its_line() -> None:
     assert 'return {"graph": ..., "size": 3}  # each ... in turn: a pkg.Graph\n' in functions(
         "A", "", seen, "Recorded."
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "autocast", "inputs", "said"),
+    [
+        ("float32", "bfloat16", "float32", ['autocast = "bfloat16"']),
+        # What comes from another layer under autocast is of its dtype, the weights are not.
+        ("float32", "bfloat16", "bfloat16", ['autocast = "bfloat16"']),
+        ("bfloat16", "bfloat16", "float32", ['dtype = "bfloat16"', 'autocast = "bfloat16"']),
+        ("float32", "", "bfloat16", ['dtype = "float32"']),
+        ("float32", "", "float32", []),
+    ],
+)
+def test_how_a_class_is_used_is_said(dtype: str, autocast: str, inputs: str, said: list[str], tmp_path: Path) -> None:
+    seen = {**call(tensor(2, 3, dtype=inputs)), "dtype": dtype, "autocast": autocast}
+    text = input_table("stark.input", "A", seen, "Recorded.")
+    assert [line for line in text.splitlines() if line.startswith(("dtype", "autocast"))] == said
+    assert table_beside("stark.input", "A", seen).splitlines()[2:] == said
+    (tmp_path / "stark.toml").write_text(text)
+    check_tables(str(tmp_path / "m.py"), "A")
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

@@ -172,3 +172,9 @@ def test_what_the_original_does_is_no_note_either() -> None:
     does = "S = torch.cuda.Stream()\nH = torch.ones(1).half()"
     assert len(read(candidate(does), "ModelNew", HEAD).notes) == 2
     assert read(candidate(does), "ModelNew", HEAD + does).notes == ()
+
+
+def test_a_lower_precision_is_no_note_where_the_original_is_called_in_one() -> None:
+    text = candidate("", "return x.half().float()")
+    assert [note.message for note in read(text, "ModelNew").notes]
+    assert not read(text, "ModelNew", lower=True).notes

@@ -104,10 +104,10 @@ def test_the_message_names_output_place_and_size(check) -> None:  # type: ignore
 
 
 def test_an_inexact_reference_widens_the_tolerance_but_not_without_end() -> None:
-    assert compare.tolerance_for(torch.float32, 1e-7) == 2e-5
-    assert compare.tolerance_for(torch.float32, 1e-4) == pytest.approx(4e-4)
-    assert compare.tolerance_for(torch.float32, 1.0) == pytest.approx(1e-3)
-    assert compare.tolerance_for(torch.int64, 1.0) == 0.0
+    assert compare.USUAL.of(torch.float32, 1e-7) == 2e-5
+    assert compare.USUAL.of(torch.float32, 1e-4) == pytest.approx(4e-4)
+    assert compare.USUAL.of(torch.float32, 1.0) == pytest.approx(1e-3)
+    assert compare.USUAL.of(torch.int64, 1.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_a_number_that_says_no_value_is_wrong() -> None:
 
 
 def test_gradients_that_are_rounding_are_held_to_their_own_size_only() -> None:
-    assert compare.tolerance_for(torch.float32, 0.5, gradient=True) == 25.0
-    assert compare.tolerance_for(torch.float32, 0.5) == pytest.approx(1e-3)
-    assert compare.tolerance_for(torch.float32, 1e-7, gradient=True) == 2e-5
+    assert compare.USUAL.of(torch.float32, 0.5, gradient=True) == 25.0
+    assert compare.USUAL.of(torch.float32, 0.5) == pytest.approx(1e-3)
+    assert compare.USUAL.of(torch.float32, 1e-7, gradient=True) == 2e-5
 
 
 def test_parts_of_a_training_step_have_names_of_their_own() -> None:

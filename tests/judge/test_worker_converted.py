@@ -48,18 +48,21 @@ def test_one_that_would_run_in_float32_as_well_is_converted_too(tmp_path: Path) 
             "self.linear = nn.Linear(16, 32, dtype=torch.bfloat16)\nself.gain = nn.Parameter(torch.ones(32))",
             "return self.gain * self.linear(x)",
         ),
-        # It runs as it is, and converted it would not.
-        (
-            "torch.randn(64, 16, dtype=torch.bfloat16)",
-            "self.linear = nn.Linear(16, 32)",
-            "return self.linear(x.float())",
-        ),
     ],
 )
 def test_others_stay_as_they_are_constructed(tmp_path: Path, inputs: str, init: str, body: str) -> None:
     reference = make_reference(tmp_path, body, inputs, init=init)
     assert reference.weights_dtype == ""
+    assert reference.unconverted == ""
     assert reference.cases[0].outputs.tensors[0].dtype is torch.float32
+
+
+def test_one_that_does_not_run_converted_stays_and_says_why(tmp_path: Path) -> None:
+    inputs, init = "torch.randn(64, 16, dtype=torch.bfloat16)", "self.linear = nn.Linear(16, 32)"
+    reference = make_reference(tmp_path, "return self.linear(x.float())", inputs, init=init)
+    assert reference.weights_dtype == ""
+    assert reference.cases[0].outputs.tensors[0].dtype is torch.float32
+    assert "converted to that the class does not run (RuntimeError: mat1 and mat2" in reference.unconverted
 
 
 def test_one_that_runs_neither_way_is_told_as_it_is(tmp_path: Path) -> None:

@@ -55,13 +55,13 @@ def test_what_the_reference_is_off_by_is_measured_with_tf32_and_without(deep: Re
     (first, *_) = deep.cases
     assert first.own_errors is not None
     assert first.ieee_errors is not None
-    assert compare.exceeds(torch.float32, first.own_errors[0])
-    assert not compare.exceeds(torch.float32, first.ieee_errors[0])
+    assert compare.USUAL.has_no_room(torch.float32, first.own_errors[0])
+    assert not compare.USUAL.has_no_room(torch.float32, first.ieee_errors[0])
 
 
 def test_another_right_program_passes_although_it_is_far_off(deep: Reference, tmp_path: Path) -> None:
     verifier = verify(deep, tmp_path, body(OTHERWISE), init=INIT)
-    usual = compare.tolerance_for(torch.float32) * compare.WIDEN_LIMIT
+    usual = compare.USUAL.of(torch.float32) * compare.WIDEN_LIMIT
     assert usual < verifier.figures.max_rel <= verifier.figures.tolerance
     assert any("TF32" in note for note in verifier.notes)
 

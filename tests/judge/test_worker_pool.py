@@ -168,6 +168,7 @@ def test_an_answer_that_does_not_know_the_request_is_a_forgery(children: Pool, t
             gradients=False,
             threads=1,
             weights_dtype="",
+            autocast="",
             run_s=60.0,
         )
     assert not runner.alive

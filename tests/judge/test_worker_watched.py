@@ -68,6 +68,7 @@ def load(runner: RunnerProcess, seconds: float, text: str = ENDLESS) -> None:
         gradients=False,
         threads=1,
         weights_dtype="",
+        autocast="",
         run_s=seconds,
         build_s=3600.0,
     )

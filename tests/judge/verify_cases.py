@@ -41,8 +41,9 @@ def make_reference(
     seeds: int = 3,
     special_inputs: bool = True,
     gradients: bool = False,
+    table: dict[str, Any] | None = None,
 ) -> Reference:
-    """Prepare the reference whose forward has the given body, on the CPU."""
+    """Prepare the reference whose forward has the given body, on the CPU; the table says how it is used."""
     text = module_text(body, init=init, arguments=arguments) + f"\n\ndef get_inputs():\n    return [{inputs}]\n"
     folder.mkdir(exist_ok=True)
     problem = {
@@ -52,7 +53,7 @@ def make_reference(
         "mode": mode,
         "class_span": {"start": text.splitlines().index("class Model(nn.Module):"), "end": 0},
         "device": "cpu",
-        "inputs": {"source": "functions", "inputs_function": "get_inputs", "init_function": None},
+        "inputs": {"source": "functions", "inputs_function": "get_inputs", "init_function": None, "table": table or {}},
     }
     return Reference(problem, seeds, str(folder), lambda text: None, special_inputs=special_inputs, gradients=gradients)
 
@@ -87,7 +88,8 @@ def verify(
         torch.manual_seed(modules.CONSTRUCTION_SEED)
         built = scope["ModelNew"]()
         built.load_state_dict(tensorfile.load(weights).tree())
-        return modules.place(built, "cpu", reference.mode)
+        # What the class is converted to, candidates here say themselves.
+        return modules.place(modules.used(built, "", reference.autocast, "cpu"), "cpu", reference.mode)
 
     runner = SimpleNamespace(files=SimpleNamespace(out=str(folder)), give=lambda path: path, exchange=None)
     holder = {"module": construct(reference.weights_path)}

@@ -86,23 +86,25 @@ def test_the_test_passes_in_a_project_with_packages_and_fails_where_results_or_g
     made = []
     halves = {**TABLE.table["kwargs"], "x": {**TABLE.table["kwargs"]["x"], "dtype": "bfloat16"}}
     converted = replace(TABLE, table={**TABLE.table, "kwargs": halves})
-    for where, spec, mode, weights, name in (
-        (path, functions, ".eval()", "", "test_model_new_stark.py"),
-        (path, TABLE, ".eval()", "", "test_model_new_stark2.py"),
-        (path, converted, ".eval()", "bfloat16", "test_model_new_stark3.py"),
-        (other, functions, "", "", "test_model_new_stark4.py"),
+    for where, spec, mode, weights, autocast, name in (
+        (path, functions, ".eval()", "", "", "test_model_new_stark.py"),
+        (path, TABLE, ".eval()", "", "", "test_model_new_stark2.py"),
+        (path, converted, ".eval()", "bfloat16", "", "test_model_new_stark3.py"),
+        (path, functions, ".eval()", "", "bfloat16", "test_model_new_stark4.py"),
+        (other, functions, "", "", "", "test_model_new_stark5.py"),
     ):
-        test = kernel_test(where, "Model", "ModelNew", spec, device="cpu", mode=mode, weights_dtype=weights)
+        how = {"mode": mode, "weights_dtype": weights, "autocast": autocast}
+        test = kernel_test(where, "Model", "ModelNew", spec, device="cpu", **how)
         assert test.path == tmp_path / "tests" / name
         test.path.write_text(test.text)
         made.append(name)
     done = run(tmp_path)
     assert done.returncode == 1
-    for name in made[:3]:
+    for name in made[:4]:
         assert done.stdout.count(f"PASSED tests/{name}::") == 4, done.stdout
         assert f"FAILED tests/{name}" not in done.stdout
-    assert done.stdout.count(f"FAILED tests/{made[3]}::") in (3, 4), done.stdout
-    assert f"PASSED tests/{made[3]}" not in done.stdout
+    assert done.stdout.count(f"FAILED tests/{made[4]}::") in (3, 4), done.stdout
+    assert f"PASSED tests/{made[4]}" not in done.stdout
 
 
 def test_it_stands_where_the_project_has_its_tests_and_overwrites_nothing(tmp_path: Path) -> None:

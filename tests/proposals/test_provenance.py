@@ -114,3 +114,6 @@ def test_it_says_what_the_class_was_converted_to() -> None:
     assert "converted to bfloat16" in comment(
         replace(VERDICT, environment=replace(ENVIRONMENT, weights_dtype="bfloat16"))
     )
+    assert "under autocast to float16" in comment(
+        replace(VERDICT, environment=replace(ENVIRONMENT, autocast="float16"))
+    )

@@ -61,8 +61,10 @@ class Backward:
         for seed in range(DRAWS):
             moved = self._step(
                 reference,
-                modules.map_tensors(reference.arguments(case.inputs_path), partial(_moved, seed=seed)),
-                [None if flow is None else _moved(flow, seed) for flow in flows],
+                modules.map_tensors(
+                    reference.arguments(case.inputs_path), partial(_moved, seed=seed, autocast=reference.autocast)
+                ),
+                [None if flow is None else _moved(flow, seed, reference.autocast) for flow in flows],
             )
             for name, seen in changes.items():
                 seen.append(_off(self.expected[name], moved[name]))
@@ -123,11 +125,12 @@ def _nbytes(reference: Reference, case: Case) -> int:
     return case.inputs_nbytes + sum(weight.numel() * weight.element_size() for weight in reference.module.parameters())
 
 
-def _moved(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return a tensor whose elements are moved by their last bits."""
+def _moved(tensor: torch.Tensor, seed: int, autocast: str) -> torch.Tensor:
+    """Return a tensor whose elements are moved by the last bits that count; `autocast` is what they are cast to."""
     if not tensor.dtype.is_floating_point:
         return tensor
-    step = ROUNDINGS * torch.finfo(tensor.dtype).eps
+    counts = getattr(torch, autocast) if autocast else tensor.dtype
+    step = ROUNDINGS * max(torch.finfo(one).eps for one in (counts, tensor.dtype))
     generator = torch.Generator(tensor.device).manual_seed(seed)
     noise = torch.randn(tensor.shape, generator=generator, device=tensor.device)
     return (tensor.detach() * (1.0 + step * noise)).to(tensor.dtype)

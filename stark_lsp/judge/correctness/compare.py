@@ -84,31 +84,40 @@ class Figures:
             self.max_rel, self.tolerance = max_rel, tolerance
 
 
-def tolerance_for(
-    dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool = False, limit: float = WIDEN_LIMIT
-) -> float:
-    """Return the tolerance for an output; 0 for integers and booleans, which must be equal.
+@dataclass(frozen=True)
+class Tolerance:
+    """How far results may be from the reference's."""
 
-    Parameters
-    ----------
-    own_error
-        The reference's relative error against float64, 0 if unknown.
-    gradient
-        Whether it is a gradient, which can be zero but for rounding.
-    limit
-        Multiple of the usual tolerance that it never grows beyond.
-    """
-    if not (dtype.is_floating_point or dtype.is_complex):
-        return 0.0
-    base = TOLERANCE.get(dtype, COARSE)
-    if gradient and own_error > NOISE:
-        return NOISE_LIMIT * own_error
-    return min(max(base, WIDEN * own_error), limit * base)
+    autocast: str = ""
+    """The dtype that operations are cast to, empty for none: what comes of them in float32 is no more exact."""
+    limit: float = WIDEN_LIMIT
+    """Multiple of the usual tolerance that it never grows beyond."""
+
+    def of(self, dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool = False) -> float:
+        """Return the tolerance for an output; 0 for integers and booleans, which must be equal.
+
+        Parameters
+        ----------
+        own_error
+            The reference's relative error against float64, 0 if unknown.
+        gradient
+            Whether it is a gradient, which can be zero but for rounding.
+        """
+        if not (dtype.is_floating_point or dtype.is_complex):
+            return 0.0
+        base = TOLERANCE.get(dtype, COARSE)
+        if self.autocast:
+            base = max(base, TOLERANCE[getattr(torch, self.autocast)])
+        if gradient and own_error > NOISE:
+            return NOISE_LIMIT * own_error
+        return min(max(base, WIDEN * own_error), self.limit * base)
+
+    def has_no_room(self, dtype: torch.dtype, own_error: float) -> bool:
+        """Whether a reference is so far from float64 that the tolerance has no room for it."""
+        return WIDEN * own_error > self.of(dtype, own_error)
 
 
-def exceeds(dtype: torch.dtype, own_error: float) -> bool:
-    """Whether a reference is so far from float64 that the tolerance has no room for it."""
-    return WIDEN * own_error > tolerance_for(dtype, own_error)
+USUAL = Tolerance()
 
 
 def compare(
@@ -119,7 +128,7 @@ def compare(
     what: str = "output",
     *,
     dense: bool = True,
-    limit: float = WIDEN_LIMIT,
+    tolerance: Tolerance = USUAL,
 ) -> None:
     """Check structure, shape, dtype, device, layout and values of all outputs.
 
@@ -154,7 +163,7 @@ def compare(
             place = expected["v"]
             ours_there = reference.tensors[place], reference.heads[place]
             own = own_errors[place] if own_errors else 0.0
-            _compare_tensors(name_of(what, path), ours_there, next(following), figures, own, dense, limit)
+            _compare_tensors(name_of(what, path), ours_there, next(following), figures, own, dense, tolerance)
         elif not _same_plain(expected, found):
             raise Mismatch(
                 "WRONG_RESULT",
@@ -202,7 +211,7 @@ def _same_plain(expected: Any, found: Any) -> bool:
 
 
 def _compare_tensors(
-    name: str, expected: Tensor, found: Tensor, figures: Figures, own_error: float, dense: bool, limit: float
+    name: str, expected: Tensor, found: Tensor, figures: Figures, own_error: float, dense: bool, room: Tolerance
 ) -> None:
     """Check one tensor, see `compare`."""
     (ref, ref_head), (out, out_head) = expected, found
@@ -222,7 +231,7 @@ def _compare_tensors(
     wrong = layout.problem(ref, out, dense)
     if wrong is not None:
         raise Mismatch("WRONG_SHAPE", f"The {name} {wrong}.")
-    tolerance = tolerance_for(ref.dtype, own_error, gradient=name.startswith(GRADIENT), limit=limit)
+    tolerance = room.of(ref.dtype, own_error, gradient=name.startswith(GRADIENT))
     worst = difference(ref, out)
     if not worst.same_pattern:
         status = "NOT_FINITE" if worst.only_reference_finite else "WRONG_RESULT"
@@ -279,13 +288,18 @@ def hold_to_fixed(pairs: list[tuple[torch.Tensor, torch.Tensor]], own_errors: li
 
 
 def within(
-    one: list[torch.Tensor], other: list[torch.Tensor], own_errors: list[float] | None = None, *, gradient: bool = False
+    one: list[torch.Tensor],
+    other: list[torch.Tensor],
+    own_errors: list[float] | None = None,
+    *,
+    gradient: bool = False,
+    tolerance: Tolerance = USUAL,
 ) -> bool:
-    """Whether results of equal shapes are the same within the tolerance, whose parameters are `tolerance_for`'s."""
+    """Whether results of equal shapes are the same within the tolerance, whose parameters are `Tolerance.of`'s."""
     for index, (a, b) in enumerate(zip(one, other)):
         gap = difference(a, b)
         own = own_errors[index] if own_errors else 0.0
-        if not gap.same_pattern or gap.max_rel > tolerance_for(a.dtype, own, gradient=gradient):
+        if not gap.same_pattern or gap.max_rel > tolerance.of(a.dtype, own, gradient=gradient):
             return False
     return True
 

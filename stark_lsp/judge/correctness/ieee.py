@@ -71,12 +71,12 @@ def errors(reference: Reference, case: Case, exact: list[torch.Tensor], own: lis
         None where the usual tolerance has room for `own`, or where it is not TF32 that makes them so large.
     """
     dtypes = [tensor.dtype for tensor in case.outputs.tensors]
-    if not any(map(compare.exceeds, dtypes, own)):
+    if not any(map(reference.tolerance.has_no_room, dtypes, own)):
         return None
     with allowing(False):
         outputs, _, _ = reference.call(case.inputs_path, case.cotangents_path, keep=False)
     found = relative_errors(exact, outputs.tensors)
-    return None if found is None or any(map(compare.exceeds, dtypes, found)) else found
+    return None if found is None or any(map(reference.tolerance.has_no_room, dtypes, found)) else found
 
 
 def outputs_of(runner: RunnerProcess, load: Load, reference: Reference, run_s: float) -> list[torch.Tensor] | None:

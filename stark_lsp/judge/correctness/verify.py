@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -70,8 +70,7 @@ class Verifier:
         self._without_gradient = False
         self.notes: list[str] = []
         """What a user should know, in words."""
-        self._limit = compare.WIDEN_LIMIT
-        """See `compare.tolerance_for`."""
+        self._tolerance = self.reference.tolerance
         self.compared = False
         """Whether any values were compared, so that `figures` say something."""
 
@@ -167,14 +166,20 @@ class Verifier:
             self.compared = True
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
-            if error.status == "WRONG_RESULT" and self._limit == compare.WIDEN_LIMIT and self._right_without_tf32():
-                self._limit = compare.TF32_LIMIT
+            if (
+                error.status == "WRONG_RESULT"
+                and self._tolerance.limit == compare.WIDEN_LIMIT
+                and self._right_without_tf32()
+            ):
+                self._tolerance = replace(self._tolerance, limit=compare.TF32_LIMIT)
                 self.notes.append(TF32.format(max(self.reference.cases[0].own_errors or [0.0])))
                 return self._check(case, hold=hold)
             if self.reference.device == "cuda" and self._right_if_waited_for(case):
                 raise _failed("WRONG_RESULT", OUT_OF_STREAM, case) from error
             raise _failed(error.status, str(error), case) from error
-        if case.kind is CaseKind.SEEDED and self.figures.max_abs > compare.FIXED and not self.figures.widened:
+        # What is in half precision is no matter of evaluators that have one tolerance for all.
+        fixed = case.kind is CaseKind.SEEDED and not self.reference.autocast
+        if fixed and self.figures.max_abs > compare.FIXED and not self.figures.widened:
             self._hold_to_fixed(case, outputs)
         self._check_inputs(case, after)
         self._check_sharing(case, outputs, sharing)
@@ -182,7 +187,7 @@ class Verifier:
 
     def _compare(self, case: Case, outputs: tensorfile.Loaded, figures: compare.Figures, *, dense: bool = True) -> None:
         what = self.reference.what
-        compare.compare(case.outputs, outputs, figures, case.own_errors, what, dense=dense, limit=self._limit)
+        compare.compare(case.outputs, outputs, figures, case.own_errors, what, dense=dense, tolerance=self._tolerance)
 
     def _hold_to_fixed(self, case: Case, outputs: tensorfile.Loaded) -> None:
         """See whether evaluators with a fixed tolerance would agree, see `compare.hold_to_fixed`."""
@@ -205,7 +210,8 @@ class Verifier:
         errors = None if rows is None else relative_errors(first.ieee, rows)
         dtypes = [tensor.dtype for tensor in first.outputs.tensors]
         return errors is not None and all(
-            error <= compare.tolerance_for(dtype, own) for error, dtype, own in zip(errors, dtypes, first.ieee_errors)
+            error <= self.reference.tolerance.of(dtype, own)
+            for error, dtype, own in zip(errors, dtypes, first.ieee_errors)
         )
 
     def _right_if_waited_for(self, case: Case) -> bool:

@@ -208,7 +208,7 @@ class SpecialCases:
         try:
             case = reference.case(variant.kind, words, arguments, f"special{len(reference.special)}.raw")
             again, _, _ = reference.call(case.inputs_path, case.cotangents_path, keep=False)
-            compare.compare(case.outputs, again, compare.Figures(), what=reference.what)
+            compare.compare(case.outputs, again, compare.Figures(), what=reference.what, tolerance=reference.tolerance)
         except (Bad, compare.Mismatch):
             self._check_device()
             return None
@@ -222,7 +222,7 @@ class SpecialCases:
         if variant.kind is CaseKind.STRIDED:
             # The same values in other places.
             ours, theirs = base.outputs.tensors, case.outputs.tensors
-            if not compare.within(ours, theirs, base.own_errors, gradient=True):
+            if not compare.within(ours, theirs, base.own_errors, gradient=True, tolerance=reference.tolerance):
                 return None
         if results is not None:
             case.own_errors = self._agreement(case, results)
@@ -237,7 +237,7 @@ class SpecialCases:
             return None
         usual = self._base.own_errors or [0.0] * len(own)
         for error, tensor, base, base_error in zip(own, case.outputs.tensors, self._base.outputs.tensors, usual):
-            limit = compare.tolerance_for(tensor.dtype)
+            limit = self.reference.tolerance.of(tensor.dtype)
             if case.kind is CaseKind.VALUES:
                 # Out of the function's range nothing is known of what it is to give.
                 if bool(finite(base).all()) and not bool(finite(tensor).all()):

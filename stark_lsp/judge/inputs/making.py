@@ -89,6 +89,11 @@ class InputMaker:
         """The dtype that the table says the class is converted to, empty for none."""
         return str(self._table.get("dtype") or "")
 
+    @property
+    def autocast(self) -> str:
+        """The dtype that the table says calls are cast to, empty for none."""
+        return str(self._table.get("autocast") or "")
+
     def inputs(self, seed: int, device: str = "cpu") -> Arguments:
         """Return the arguments of one forward call, on whatever device the user's function puts them.
 

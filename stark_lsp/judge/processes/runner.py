@@ -66,7 +66,7 @@ class Runner:
         """with backward after them."""
         self._again: Callable[[], Any] = lambda: None
         """Constructs the class anew."""
-        self._init = self._weights = self._weights_dtype = ""
+        self._init = self._weights = self._weights_dtype = self._autocast = ""
         self._forward = forward.Forward()
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
@@ -120,7 +120,16 @@ class Runner:
         return self._channel.receive().get("poured") is True
 
     def _start(
-        self, *, init: str, weights: str, weights_dtype: str, device: str, mode: str, gradients: bool, threads: int
+        self,
+        *,
+        init: str,
+        weights: str,
+        weights_dtype: str,
+        autocast: str,
+        device: str,
+        mode: str,
+        gradients: bool,
+        threads: int,
     ) -> None:
         """Get ready to load a module, before any of it runs.
 
@@ -129,10 +138,13 @@ class Runner:
         init, weights
             Tensor files with the constructor's arguments and the state dict.
         weights_dtype
-            What a module is converted to once it is constructed, empty for nothing.
+            What a module is converted to once it is constructed, and
+        autocast
+            what its calls are cast to; empty for nothing.
         """
         torch.set_num_threads(threads)
-        self._init, self._weights, self._weights_dtype = init, weights, weights_dtype
+        self._init, self._weights = init, weights
+        self._weights_dtype, self._autocast = weights_dtype, autocast
         self._device, self._mode, self._gradients = device, mode, gradients
         if device == "cuda":
             torch.cuda.init()
@@ -196,7 +208,7 @@ class Runner:
         def construct() -> Any:
             args, kwargs = tensorfile.load(self._init).tree("cpu", self._lookup)
             torch.manual_seed(modules.CONSTRUCTION_SEED)
-            return modules.converted(cls(*args, **kwargs), self._weights_dtype)
+            return modules.used(cls(*args, **kwargs), self._weights_dtype, self._autocast, self._device)
 
         self._again = construct
         return construct()
@@ -245,7 +257,7 @@ class Runner:
 
         args, kwargs = self._arguments(inputs)
         try:
-            return inductor.program(self._module, args, kwargs, self._path, recipe)
+            return inductor.program(self._module, args, kwargs, self._path, recipe) | {"autocast": self._autocast}
         except NotTraceable as error:
             return {"none": str(error)}
         finally:

@@ -83,7 +83,7 @@ class Examination:
         again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
         self.seconds, self.call_s = watch.seconds(), reference.call_s
         try:
-            compare.compare(first.outputs, again, compare.Figures(), what=reference.what)
+            compare.compare(first.outputs, again, compare.Figures(), what=reference.what, tolerance=reference.tolerance)
         except compare.Mismatch as error:
             raise self._random(str(error)) from error
         for owners, more in zip(first.sharing, layout.shared(ranges)):
@@ -123,7 +123,7 @@ class Examination:
             except Bad:
                 continue
             rows = first_rows(first.outputs.tensors, case.outputs.tensors)
-            if rows is not None and compare.within(rows, case.outputs.tensors):
+            if rows is not None and compare.within(rows, case.outputs.tensors, tolerance=reference.tolerance):
                 self._measure(self.wide(), case)
                 return
         reference.notes.append("No float64 comparison: the reference is large or slow, and its batch takes no parts.")
@@ -137,7 +137,7 @@ class Examination:
             outputs, _, _ = reference.call(first.inputs_path, first.cotangents_path, keep=False)
         first.own_errors = relative_errors(outputs.tensors, first.outputs.tensors)
         dtypes = [tensor.dtype for tensor in outputs.tensors]
-        off = first.own_errors is not None and any(map(compare.exceeds, dtypes, first.own_errors))
+        off = first.own_errors is not None and any(map(reference.tolerance.has_no_room, dtypes, first.own_errors))
         if off and outputs.nbytes <= FLOAT64_LIMIT:
             first.ieee, first.ieee_errors = outputs.tensors, [0.0] * len(dtypes)
 
@@ -216,7 +216,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     try:
         if not others:
             others = [reference.case(CaseKind.SEEDED, "", make(), "probe.raw", keep=False)]
-        apart = any(_apart(first, other) >= APART for other in others)
+        apart = any(_apart(reference, first, other) >= APART for other in others)
         little = not apart and off_scale(reference.module)
         if not little and any(not _alike(reference, first, other) for other in others):
             return
@@ -245,7 +245,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
 
 
 def _constant(reference: Reference) -> Bad:
-    tolerance = compare.tolerance_for(reference.cases[0].outputs.tensors[0].dtype)
+    tolerance = reference.tolerance.of(reference.cases[0].outputs.tensors[0].dtype)
     within = f", within the tolerance ({tolerance:.0e} of its largest value)" if tolerance else ""
     return reference.refusal(
         f"{reference.qualname} gives the same result for different inputs{within}: any constant would pass.",
@@ -257,17 +257,24 @@ def _constant(reference: Reference) -> Bad:
 def _alike(reference: Reference, one: Case, other: Case) -> bool:
     """Whether two cases have the same result for the judge."""
     try:
-        compare.compare(one.outputs, other.outputs, compare.Figures(), one.own_errors, what=reference.what)
+        compare.compare(
+            one.outputs,
+            other.outputs,
+            compare.Figures(),
+            one.own_errors,
+            what=reference.what,
+            tolerance=reference.tolerance,
+        )
     except compare.Mismatch:
         return False
     return True
 
 
-def _apart(one: Case, other: Case) -> float:
+def _apart(reference: Reference, one: Case, other: Case) -> float:
     """Return how many times the tolerance two cases' results differ by."""
     most = 0.0
     for place, (a, b) in enumerate(zip(one.outputs.tensors, other.outputs.tensors)):
-        tolerance = compare.tolerance_for(a.dtype, one.own_errors[place] if one.own_errors else 0.0)
+        tolerance = reference.tolerance.of(a.dtype, one.own_errors[place] if one.own_errors else 0.0)
         if a.shape != b.shape or not tolerance:
             return float("inf")
         by = difference(a, b).max_rel

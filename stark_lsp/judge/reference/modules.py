@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -23,9 +24,36 @@ def construct(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: s
     return place(module, device, mode)
 
 
-def converted(module: Any, dtype: str) -> Any:
-    """Convert a module as `module.to(torch.bfloat16)` does; `dtype` is a name, empty for none."""
-    return module.to(getattr(torch, dtype)) if dtype else module
+def used(module: Any, weights_dtype: str, autocast: str, device: str) -> Any:
+    """Return a module as its caller uses it: converted as `module.to(torch.bfloat16)` does, called under autocast.
+
+    Parameters
+    ----------
+    weights_dtype, autocast
+        Names of dtypes, empty for none.
+    """
+    if weights_dtype:
+        module = module.to(getattr(torch, weights_dtype))
+    if autocast:
+        _cast(module, getattr(torch, autocast), device)
+    return module
+
+
+def _cast(module: Any, dtype: torch.dtype, device: str) -> None:
+    """Have a module's forward run under autocast; what is made of its result, such as backward, does not.
+
+    The class is a new one of the same name, so that copies of the module are cast as well, and whatever asks the module
+    for its forward, as torch.compile does, gets the one that casts.
+    """
+    kind = type(module)
+
+    @functools.wraps(kind.forward)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device, dtype):
+            return kind.forward(self, *args, **kwargs)
+
+    same = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    module.__class__ = type(kind.__name__, (kind,), {**same, "forward": forward})
 
 
 def place(module: Any, device: str, mode: str) -> Any:

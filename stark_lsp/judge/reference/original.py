@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from ...contract.errors import Bad, blame
-from ..correctness import forward, layout
+from ...contract.errors import Bad, blame, first_line
+from ..correctness import compare, forward, layout
 from ..inputs import making
 from ..processes.limits import memory_limit
 from ..transport import tensorfile, values
@@ -43,6 +43,10 @@ class Original:
         self.folder = folder
         self.weights_dtype = ""
         """The dtype that the class is converted to after it was constructed, empty for none."""
+        self.autocast = ""
+        """The dtype that its calls are cast to, empty for none."""
+        self.unconverted = ""
+        """Why it is not converted to the dtype of its inputs; empty where it is, or has no need to."""
         self.changes_inputs = False
         """Whether a call changes its inputs in place."""
         self._kept = 0
@@ -70,8 +74,9 @@ class Original:
         try:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
             module = self._class(*args, **kwargs)
-            self.weights_dtype = self._maker.weights_dtype or self._inputs_want(module)
-            module = modules.converted(module, self.weights_dtype)
+            self.autocast = self._maker.autocast
+            self.weights_dtype = self._maker.weights_dtype or ("" if self.autocast else self._inputs_want(module))
+            module = modules.used(module, self.weights_dtype, self.autocast, self.device)
             self._save_weights(module)
             return modules.place(module, self.device, self.mode)
         except Bad:
@@ -101,10 +106,19 @@ class Original:
         dtype = CONVERTED[floating.pop()]
         try:
             with torch.no_grad():
-                modules.place(modules.converted(copy.deepcopy(module), dtype), self.device, self.mode)(*args, **kwargs)
-        except (Exception, SystemExit):  # noqa: BLE001 - the user's class; as it is, it is called again and told
+                modules.place(copy.deepcopy(module).to(getattr(torch, dtype)), self.device, self.mode)(*args, **kwargs)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's class; as it is, it is called again
+            self.unconverted = (
+                f"The inputs are {dtype}, but converted to that the class does not run ({first_line(error)}), so it is "
+                "judged as it is constructed. The dtype it is meant to have can be said by `dtype` in its input table."
+            )
             return ""
         return dtype
+
+    @property
+    def tolerance(self) -> compare.Tolerance:
+        """How far results may be from its own."""
+        return compare.Tolerance(self.autocast)
 
     def _save_weights(self, module: Any) -> None:
         state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}

@@ -102,6 +102,12 @@ class Judge:
         self.environment["isolation"] = layer.value
         self.environment["gradients"] = reference.gradients
         self.environment["weights_dtype"] = reference.weights_dtype
+        self.environment["autocast"] = reference.autocast
+        if reference.unconverted:
+            reference.notes.append(reference.unconverted)
+        if reference.autocast:
+            how = f'torch.autocast("{reference.device}", torch.{reference.autocast})'
+            reference.notes.append(f"The class and its candidates are called under {how}.")
         if reference.weights_dtype:
             how = f".to(torch.{reference.weights_dtype})"
             reference.notes.append(f"The class and its candidates are converted by {how} once they are constructed.")

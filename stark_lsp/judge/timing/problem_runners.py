@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -51,6 +51,7 @@ def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: 
         "init": runner.give(reference.init_path),
         "weights": runner.give(weights or reference.weights_path),
         "weights_dtype": reference.weights_dtype,
+        "autocast": reference.autocast,
         "device": reference.device,
         "mode": reference.mode,
         "gradients": reference.gradients,
@@ -269,9 +270,13 @@ class Bench:
         """
         reference, looks = self.reference, min(most, self.reference.plan.looks)
         first = reference.cases[0]
-        limit = compare.WIDEN_LIMIT if first.ieee_errors is None else compare.TF32_LIMIT
+        tolerance = reference.tolerance
+        if first.ieee_errors is not None:
+            tolerance = replace(tolerance, limit=compare.TF32_LIMIT)
         eager = self.eager_with(weights)
-        return Recheck(candidate, eager, self.output_bytes, first.own_errors, limit, looks, self.device, self.reliably)
+        return Recheck(
+            candidate, eager, self.output_bytes, first.own_errors, tolerance, looks, self.device, self.reliably
+        )
 
     def _start_reference(self, name: str) -> Timer:
         reference = self.reference

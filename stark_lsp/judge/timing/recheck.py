@@ -58,8 +58,8 @@ class Recheck:
     """Bytes of the outputs of one call, as the reference has them."""
     own_errors: list[float] | None = None
     """The reference's own rounding errors, and"""
-    limit: float = compare.WIDEN_LIMIT
-    """how much room there is for them, see `compare.compare`."""
+    tolerance: compare.Tolerance = compare.USUAL
+    """how much room there is for them."""
     most: int = MOST
     """Rounds that are looked at whenever there are so many, besides the last."""
     device: str = "cpu"
@@ -123,7 +123,7 @@ class Recheck:
 
     def _differs(self, expected: tensorfile.Loaded, found: tensorfile.Loaded) -> compare.Mismatch | None:
         try:
-            compare.compare(expected, found, compare.Figures(), self.own_errors, limit=self.limit)
+            compare.compare(expected, found, compare.Figures(), self.own_errors, tolerance=self.tolerance)
         except compare.Mismatch as error:
             return error
         return None

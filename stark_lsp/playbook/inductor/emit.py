@@ -1,7 +1,7 @@
 """The candidate: the user's class with a forward that runs Inductor's program, written out.
 
 The forward runs the program where it was made for: inputs and weights of the same shapes, strides, types and device, a
-module with the same parts and settings and no hooks, no autocast, and not while somebody compiles or exports it.
+module with the same parts and settings and no hooks, autocast as it was, and not while somebody compiles or exports it.
 Elsewhere the user's own forward runs. Where gradients are recorded, the program computes the result, and the user's
 forward, computed anew, the gradients.
 """
@@ -72,6 +72,8 @@ def emit(
         by_name=named is not None,
         parts=any("_stark_is(" in one for one in named or ()),
         trained=back.text(arguments.expressions) if back else "",
+        autocast=made.get("autocast", ""),
+        written=bool(made["code"]),
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}

@@ -28,9 +28,9 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
     tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
     if not all(_stark_fits(x, device, *one) for x, one in zip(tensors, made_for.values())):
         return None
-    if device.type != "{device}" or torch.is_autocast_enabled("{device}") or {capability} != capability:
+    if device.type != "{device}" or {autocast} or {capability} != capability:
         return None
-{elsewhere}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
+{elsewhere}{cast}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
         return kernels(*tensors)
     # The form does not see what `torch.func.functional_call` puts in the place of a parameter.
     if any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights):
@@ -47,6 +47,19 @@ _ELSEWHERE = """\
         with torch.cuda.device(device):
             return _stark_run(kernels, form, inputs, weights, made_for, capability)
 """
+_UNCAST = 'torch.is_autocast_enabled("{device}")'
+_CAST = 'not torch.is_autocast_enabled("{device}") or torch.get_autocast_dtype("{device}") != torch.{dtype}'
+_CASTING = "    kernels, form = _stark_under({form}, kernels), _stark_under(True, form)\n"
+_UNDER = '''\
+def _stark_under(on, run):
+    """A function under autocast, or without; weights are cast at each call, since a graph may hold what comes of it."""
+
+    def under(*given):
+        with torch.autocast("{device}", torch.{dtype}, enabled=on, cache_enabled=False):
+            return run(*given)
+
+    return under
+'''
 _PART = '''\
 def _stark_is(part, kind, **settings):
     """Whether a module is of a class, with these settings and without hooks."""
@@ -120,7 +133,9 @@ def _holds(expression: str, value: str) -> str:
     return plain.get(value, f"{expression} == {value}")
 
 
-def text(device: str, *, by_name: bool, parts: bool, trained: str = "") -> str:
+def text(
+    device: str, *, by_name: bool, parts: bool, trained: str = "", autocast: str = "", written: bool = True
+) -> str:
     """Return what a candidate for a device needs; it needs torch, on a GPU functools, and hashlib if not `by_name`.
 
     Parameters
@@ -131,8 +146,19 @@ def text(device: str, *, by_name: bool, parts: bool, trained: str = "") -> str:
         and whether it has parts.
     trained
         What runs backward by kernels.
+    autocast
+        The dtype that calls are cast to, empty for none.
+    written
+        Whether kernels are a program, which has the casts written out, or PyTorch's own, which need autocast.
     """
-    run = _RUN.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
+    # A program has the casts written out, which PyTorch's own form needs.
+    casting = _CASTING.replace("{form}", str(not written)) if autocast else ""
+    if trained:
+        casting = casting.replace("kernels, form =", "kernels, backward, form =")
+        casting = casting.replace("kernels),", "kernels), _stark_under(False, backward),")
+    run = _RUN.replace("{autocast}", _CAST if autocast else _UNCAST).replace("{cast}", casting)
+    run = "\n\n".join([run, _UNDER] if autocast else [run]).replace("{dtype}", autocast)
+    run = run.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
     run = run.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
     if trained:
         run = run.replace("_run(kernels,", "_run(kernels, backward,")

@@ -101,7 +101,7 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
     convolutions = sum(1 for one in texts if "torch.convolution(" in one)
     return Facts(
         device=made["device"],
-        products=dtypes == {"float32"} and products > convolutions,
+        products=dtypes == {"float32"} and not made.get("autocast") and products > convolutions,
         convolutions=convolutions > 0,
         kernels=len(program.kernels),
         steps=len(texts) + sum(1 for step in program.steps if step.kernel),

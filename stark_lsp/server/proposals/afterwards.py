@@ -212,8 +212,8 @@ def _test(asked: _Asked, interpreter: str | None) -> tuple[str, str]:
     comment = " ".join(keep_ends(asked.text)[new.start : new.place.node.lineno])
     device = "cuda" if "(cuda)" in comment else "cpu"
     mode = ".eval()" if "Measured in eval mode" in comment else ""
-    found = re.search(r"\bconverted\W+to\W+(\w+)", comment)  # lines may break between
-    dtype, inputs = found[1] if found else "", original.inputs
-    path, old = Path(asked.path), original.qualname
-    made = kernel_test(path, old, asked.qualname, inputs, device=device, mode=mode, weights_dtype=dtype)
+    said = [re.search(rf"\b{words}\W+to\W+(\w+)", comment) for words in (r"converted", r"under\W+autocast")]
+    dtype, cast = (one[1] if one else "" for one in said)
+    how = {"device": device, "mode": mode, "weights_dtype": dtype, "autocast": cast}
+    made = kernel_test(Path(asked.path), original.qualname, asked.qualname, original.inputs, **how)
     return str(made.path), tidy(made.text, str(made.path), interpreter)
