@@ -11,13 +11,15 @@ import pytest
 import torch
 
 from stark_lsp.judge.analysis import inductor
+from stark_lsp.judge.reference import modules
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import recipes
 from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
 
 from .conftest import Bench, close
 from .test_candidates_on_cuda import moved
-from .test_inductor import SCALED, gradients
+from .test_inductor import SCALED, STEP, gradients
+from .test_inductor_autocast import near
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
@@ -87,11 +89,11 @@ def _exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
-def written(one: Bench, design: Design) -> torch.nn.Module:
+def written(one: Bench, design: Design, *, autocast: str = "", recipe: dict[str, Any] | None = None) -> torch.nn.Module:
     """Return the candidate of a module on the GPU."""
-    made = inductor.program(
-        copy.deepcopy(one.model), tuple(one.inputs), {}, str(one.path), recipes.Switches().recipe(design)
-    )
+    model = modules.used(copy.deepcopy(one.model), "", autocast, "cuda")
+    asked = recipes.Switches().recipe(design) | (recipe or {})
+    made = inductor.program(model, tuple(one.inputs), {}, str(one.path), asked) | {"autocast": autocast}
     return one.build(AsCompiled(one.problem, made, design).candidate).cuda()
 
 
@@ -124,6 +126,34 @@ def test_it_computes_what_the_module_computes(text: str, name: str, bench: Calla
                 torch.testing.assert_close(new(*one.inputs), expected, rtol=1e-4, atol=1e-4)
     for found, other in zip(gradients(new, one.inputs), gradients(one.model, one.inputs), strict=True):
         torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["as compiled", "graph", "captured", "attention", "backward"])
+@pytest.mark.parametrize("text", [LAYERS, IMAGES, WIDE], ids=["layers", "images", "wide"])
+def test_under_autocast_weights_are_cast_at_each_call(text: str, name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(text, place=moved)
+    backward = name == "backward"
+    design = Design(STRATEGY, DESIGNS.get(name, ()))
+    if backward:
+        one.model.train()
+    try:
+        new = written(one, design, autocast="bfloat16", recipe=STEP if backward else None)
+    except inductor.NotTraceable as error:
+        pytest.skip(str(error))
+    new.train(one.model.training)
+    for _ in range(3):
+        with torch.autocast("cuda", torch.bfloat16):
+            with torch.set_grad_enabled(backward):
+                expected = one.model(*one.inputs)
+                for _ in range(2):
+                    with by_kernels(new):
+                        near(expected, new(*one.inputs))
+            steps = [gradients(model, one.inputs) for model in (new, one.model)]
+        for found, other in zip(*steps, strict=True):
+            near(other, found)
+        with torch.no_grad():
+            for weight in (*one.model.parameters(), *new.parameters()):
+                weight.mul_(1.1)
 
 
 SEPARABLE = f"""{HEAD}class Model(nn.Module):
