@@ -26,6 +26,7 @@ FIT: dict[str, Form] = {
     "one head": lambda q, k, v, m: (q[:, 0] @ k[:, 0].mT * 0.25 + m).softmax(-1) @ v[:, 0],
     "turned": lambda q, k, v, m: ((q @ k.mT).softmax(-1) @ v).transpose(1, 2).reshape(2, LENGTH, -1),
 }
+MASKED = ("put", "put a number", "added", "added by keys", "one head")
 DO_NOT: dict[str, Form] = {
     "another axis": lambda q, k, v, m: torch.softmax(q @ k.mT, dim=2) @ v,
     "no softmax": lambda q, k, v, m: torch.relu(q @ k.mT) @ v,
@@ -76,15 +77,19 @@ def on_any_device(q: Any, k: Any, v: Any, mask: Any, *more: Any, scale: float) -
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", sorted(FIT.keys() - {"put a number"}))
-def test_in_half_precision_it_is_pytorchs_own_call(name: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("name", FIT)
+def test_in_half_precision_it_is_pytorchs_own_call_or_with_a_mask_ours(name: str, dtype: torch.dtype) -> None:
     given = tuple(one.to(dtype) for one in tried())
     used, made = taken(FIT[name], given)
     assert used == 1
-    (call,) = (node for node in made.graph.nodes if "scaled_dot_product" in str(node.target))
+    calls = [node for node in made.graph.nodes if "attention" in str(node.target)]
+    assert [("flash" if "flash" in str(node.target) else "stark") for node in calls] == [
+        "stark" if name in MASKED else "flash"
+    ]
     assert not [node for node in made.graph.nodes if "mm" in str(node.target)]
-    call.target = on_any_device  # those kernels are a GPU's
-    made.recompile()
+    if name not in MASKED:
+        calls[0].target = on_any_device  # that kernel is a GPU's
+        made.recompile()
     exact = FIT[name](*(one.double() for one in given))
     out, expected = made(*given), FIT[name](*given)
     # It is no further off than what was written.
@@ -116,10 +121,6 @@ def test_softmax_in_float32_between_products_in_half_precision_is_that_too() -> 
 @pytest.mark.parametrize("name", DO_NOT)
 def test_what_is_something_else_is_left_alone(name: str, dtype: torch.dtype) -> None:
     assert taken(DO_NOT[name], tuple(one.to(dtype) for one in tried()))[0] == 0
-
-
-def test_a_number_that_is_put_is_not_added_in_half_precision() -> None:
-    assert taken(FIT["put a number"], tuple(one.bfloat16() for one in tried()))[0] == 0
 
 
 def test_scores_that_are_given_are_no_attention() -> None:

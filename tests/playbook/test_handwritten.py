@@ -23,7 +23,7 @@ MEMORY = {(8, 0): 166_912, (8, 9): 101_376, (9, 0): 232_448}
 
 @pytest.mark.slow
 @pytest.mark.ci
-@pytest.mark.parametrize(("module", "cases"), [("attention_tiles", 30), ("depthwise_columns", 5)])
+@pytest.mark.parametrize(("module", "cases"), [("attention_tiles", 42), ("depthwise_columns", 5)])
 def test_they_compute_what_their_operators_are_defined_as(module: str, cases: int) -> None:
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
@@ -37,10 +37,19 @@ def test_they_compute_what_their_operators_are_defined_as(module: str, cases: in
 
 @pytest.mark.parametrize(
     ("capability", "head", "mask"),
-    [((8, 0), 128, False), ((8, 9), 80, False), ((9, 0), 128, True), ((9, 0), 64, False)],
+    [
+        ((8, 0), 128, False),
+        ((8, 0), 128, True),
+        ((8, 9), 80, False),
+        ((8, 9), 64, True),
+        ((9, 0), 128, True),
+        ((9, 0), 64, True),
+        ((9, 0), 64, False),
+    ],
 )
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_triton_compiles_it_into_the_memory_of_each_gpu(
-    capability: tuple[int, int], head: int, mask: bool, tmp_path: Path
+    capability: tuple[int, int], head: int, mask: bool, dtype: str, tmp_path: Path
 ) -> None:
     triton = pytest.importorskip("triton")
     from triton.backends.compiler import GPUTarget
@@ -49,12 +58,14 @@ def test_triton_compiles_it_into_the_memory_of_each_gpu(
     text = handwritten.text("attention", capability, exact=mask)
     (tmp_path / "tiles.py").write_text(f"import torch\nimport triton\nimport triton.language as tl\n\n{text}")
     kernel = load(tmp_path / "tiles.py", "tiles")._stark_attention_kernel
-    known = {"MASK": mask, "PUT": mask, "HEAD": head, "WIDTH": triton.next_power_of_2(head)}
+    half = dtype == "bf16"
+    known = {"MASK": mask, "PUT": mask, "LOOK": mask, "HALF": half}
+    known |= {"HEAD": head, "WIDTH": triton.next_power_of_2(head)}
     tiles = re.search(r"block, tile, stages = (.*)", text)
     assert tiles is not None
-    known["ROWS"], known["COLUMNS"], stages = eval(tiles[1], {"masked": mask, "width": head})
+    known["ROWS"], known["COLUMNS"], stages = eval(tiles[1], {"masked": mask, "width": head, "half": half})
     options = {"num_warps": known["ROWS"] // 16, "num_stages": stages}
-    types = {"q": "*fp32", "k": "*fp32", "v": "*fp32", "mask": "*fp32", "out": "*fp32", "scale": "fp32"}
+    types = {**dict.fromkeys(("q", "k", "v", "mask", "out"), f"*{dtype}"), "scale": "fp32"}
     signature = {name: "constexpr" if name in known else types.get(name, "i32") for name in kernel.arg_names}
     target = GPUTarget("cuda", 10 * capability[0] + capability[1], 32)
     made = triton.compile(ASTSource(kernel, signature, known), target=target, options=options)

@@ -27,12 +27,13 @@ def text(name: str, capability: Sequence[int], *, exact: bool = False) -> str:
     made = (built_in_dir() / "kernels" / f"{name}.py").read_text(encoding="utf-8").split("\n\n\n", 1)[1]
     made = made.replace("\n\n\n", "\n\n")  # as it stands in a block
     made = made.replace("bf16x3", "bf16x6") if exact else made
+    # Tiles that fit into the shared memory, one of a mask in float32 among them.
+    few = "1 if masked and not half else 2"
     if tuple(capability) == (8, 0):
-        return made
-    # Tiles that fit into the shared memory.
-    if capability[0] in (9, 10):
+        tiles = f"128, 64, {few}"
+    elif capability[0] in (9, 10):
         # Fewer rows a block: more tiles that a causal mask takes out.
-        tiles = "(128, 64, 2) if width > 64 else (64, 64, 2) if masked else (128, 64, 3)"
+        tiles = "(64, 64, 1 if not half else 2 if width > 64 else 3) if masked else (128, 64, 2 if width > 64 else 3)"
     else:
-        tiles = "(128, 64, 2) if width <= 64 else (64, 32, 2)"
+        tiles = f"(128, 64, {few}) if width <= 64 else (64, 32, {few})"
     return made.replace(_TILES, f"block, tile, stages = {tiles}")

@@ -24,10 +24,11 @@ _SAME = (aten.view.default, aten.reshape.default, aten.clone.default, aten.expan
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, scale: float, put: bool) -> torch.Tensor:
     """Return `softmax(q @ k * scale + mask) @ v`; `put`, scores are what the mask is where that is not 0."""
-    scores = q @ k * scale
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide) * scale
     if mask is not None:
-        scores = torch.where(mask == 0, scores, mask) if put else scores + mask
-    return (torch.softmax(scores, -1) @ v).contiguous()
+        scores = torch.where(mask == 0, scores, mask.to(wide)) if put else scores + mask
+    return (torch.softmax(scores, -1) @ v.to(wide)).to(q.dtype).contiguous()
 
 
 _LIBRARY = torch.library.Library("stark", "DEF")
@@ -77,7 +78,7 @@ class Attention(Rule):
         if len(dtypes) != 1 or not dtypes <= set(self.DTYPES):
             raise Cannot
         if mask is not None:
-            parts.append(self.call(aten.expand.default, self._mask(mask, dtypes.pop()), size))
+            parts.append(self.call(aten.expand.default, self._mask(mask, dtypes.pop()) if put else mask, size))
         if len(batch) == 1:
             parts = [self.call(aten.unsqueeze.default, one, 1) for one in parts]
         q, k, v, *masks = parts
@@ -88,7 +89,7 @@ class Attention(Rule):
         return self.call(_CALL, q, k, v, mask, scale, put)
 
     def _mask(self, mask: Node, dtype: torch.dtype) -> Node:
-        """Return the mask as the call takes it."""
+        """Return a mask that is put, as the call takes it."""
         return mask
 
     def _size(self, node: Any) -> list[int]:
@@ -166,20 +167,16 @@ class Attention(Rule):
 
 
 class HalfPrecision(Attention):
-    """The same of bfloat16 or float16, for which PyTorch has kernels behind its `scaled_dot_product_attention`."""
+    """The same of bfloat16 or float16; without a mask PyTorch has a kernel that is as good."""
 
     DTYPES = (torch.bfloat16, torch.float16)
     CASTS = (torch.ops.prims.convert_element_type.default,)
 
     def _one_call(self, q: Node, k: Node, v: Node, mask: Node | None, scale: float, put: bool) -> Node:
+        if mask is not None:
+            return super()._one_call(q, k, v, mask, scale, put)
         turned = self.call(aten.permute.default, k, [0, 1, 3, 2])
-        if mask is None:
-            made = self.call(_FLASH, q, turned, v, 0.0, False, False, scale=scale)
-        elif self._size(mask)[-1] % 8:
-            raise Cannot  # Rows of a mask have to begin at multiples of 16 bytes.
-        else:
-            made = self.call(_MEMORY_EFFICIENT, q, turned, v, mask, False, 0.0, False, scale=scale)
-        return self.call(operator.getitem, made, 0)
+        return self.call(operator.getitem, self.call(_FLASH, q, turned, v, 0.0, False, False, scale=scale), 0)
 
     def _size(self, node: Any) -> list[int]:
         if not isinstance(node, Node) or not isinstance(node.meta.get("val"), torch.Tensor):
@@ -189,11 +186,6 @@ class HalfPrecision(Attention):
     def _mask(self, mask: Node, dtype: torch.dtype) -> Node:
         # Before it is expanded, so that it stays small.
         return self.call(self.CASTS[0], mask, dtype)
-
-    def _put(self, node: Node) -> tuple[Node, Node]:
-        if -math.inf not in map(_constant, node.args[1:]):
-            raise Cannot  # What is added is the same as what is put only where nothing else is left of it.
-        return super()._put(node)
 
 
 class Called(Rule):
