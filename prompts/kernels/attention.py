@@ -34,6 +34,7 @@ def _stark_attention_kernel(
     scale,
     MASK: tl.constexpr,
     PUT: tl.constexpr,
+    FLAT: tl.constexpr,
     LOOK: tl.constexpr,
     HALF: tl.constexpr,
     HEAD: tl.constexpr,
@@ -46,7 +47,9 @@ def _stark_attention_kernel(
     of = (tl.program_id(0) // blocks).to(tl.int64)
     batch, head = of // heads, of % heads
     q, k = q + batch * qb + head * qh, k + batch * kb + head * kh
-    v, mask = v + batch * vb + head * vh, mask + batch * mb + head * mh + row * mr
+    v, mask = v + batch * vb + head * vh, mask + batch * mb + head * mh
+    # A mask of columns alone is read once for all rows.
+    mask, there = (mask, True) if FLAT else (mask + row * mr, row < rows)
     column, at = tl.arange(0, COLUMNS)[None, :], tl.arange(0, WIDTH)
     wide, high = (at[None, :] < HEAD, at[:, None] < HEAD) if HEAD < WIDTH else (True, True)
     asked = tl.load(q + row * qr + at[None, :] * qd, (row < rows) & wide, other=0.0)
@@ -61,13 +64,13 @@ def _stark_attention_kernel(
         nothing = True
         while (last > 0) & nothing:
             at_end = tl.multiple_of(last - COLUMNS, COLUMNS) + column
-            taken = tl.load(mask + at_end * mc, (at_end < columns) & (row < rows), other=float("-inf"))
+            taken = tl.load(mask + at_end * mc, (at_end < columns) & there, other=float("-inf"))
             nothing = tl.max(taken.to(tl.float32)) == float("-inf")
             last = tl.where(nothing, last - COLUMNS, last)
         nothing = True
         while (first < last) & nothing:
             at_start = tl.multiple_of(first, COLUMNS) + column
-            taken = tl.load(mask + at_start * mc, (at_start < columns) & (row < rows), other=float("-inf"))
+            taken = tl.load(mask + at_start * mc, (at_start < columns) & there, other=float("-inf"))
             nothing = tl.max(taken.to(tl.float32)) == float("-inf")
             first = tl.where(nothing, first + COLUMNS, first)
     for begin in range(first, last, COLUMNS):
@@ -76,7 +79,7 @@ def _stark_attention_kernel(
         keys = tl.load(k + at[:, None] * kd + (begin + column) * kc, inside & high, other=0.0)
         scores = tl.dot(asked, keys, input_precision="bf16x6") * behind
         if MASK:
-            taken = tl.load(mask + (begin + column) * mc, inside & (row < rows), other=0.0).to(tl.float32)
+            taken = tl.load(mask + (begin + column) * mc, inside & there, other=0.0).to(tl.float32)
             scores = tl.where(taken == 0.0, scores, taken) if PUT else scores + taken
         scores = tl.where(inside, scores, float("-inf"))
         larger = tl.maximum(largest, tl.max(scores, 1)[:, None])
@@ -114,6 +117,7 @@ def _stark_attention(q, k, v, mask, scale, put):
         scale,
         MASK=masked,
         PUT=put,
+        FLAT=masked and mask.stride(2) == 0,
         LOOK=masked and k.shape[-1] > 256,
         HALF=half,
         HEAD=width,

@@ -123,6 +123,18 @@ def test_what_is_something_else_is_left_alone(name: str, dtype: torch.dtype) -> 
     assert taken(DO_NOT[name], tuple(one.to(dtype) for one in tried()))[0] == 0
 
 
+def test_a_mask_is_laid_by_rows() -> None:
+    def form(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        return (q @ k.mT + m.permute(2, 0, 1)).softmax(-1) @ v
+
+    given = (*tried()[:3], torch.randn(LENGTH, LENGTH, HEADS))
+    used, made = taken(form, given)
+    assert used == 1
+    (call,) = (node for node in made.graph.nodes if "stark" in str(node.target))
+    assert call.args[3].meta["val"].stride()[1:] == (LENGTH * LENGTH, LENGTH, 1)
+    torch.testing.assert_close(made(*given), form(*given), rtol=1e-5, atol=1e-5)
+
+
 def test_scores_that_are_given_are_no_attention() -> None:
     scores, values = torch.randn(2, 300, 300), torch.randn(2, 300, 16)
     used, _ = taken(lambda s, v: torch.bmm(torch.softmax(s, -1), v), (scores, values))

@@ -59,7 +59,7 @@ def test_triton_compiles_it_into_the_memory_of_each_gpu(
     (tmp_path / "tiles.py").write_text(f"import torch\nimport triton\nimport triton.language as tl\n\n{text}")
     kernel = load(tmp_path / "tiles.py", "tiles")._stark_attention_kernel
     half = dtype == "bf16"
-    known = {"MASK": mask, "PUT": mask, "LOOK": mask, "HALF": half}
+    known = {"MASK": mask, "PUT": mask, "FLAT": False, "LOOK": mask, "HALF": half}
     known |= {"HEAD": head, "WIDTH": triton.next_power_of_2(head)}
     tiles = re.search(r"block, tile, stages = (.*)", text)
     assert tiles is not None

@@ -78,7 +78,11 @@ class Attention(Rule):
         if len(dtypes) != 1 or not dtypes <= set(self.DTYPES):
             raise Cannot
         if mask is not None:
-            parts.append(self.call(aten.expand.default, self._mask(mask, dtypes.pop()) if put else mask, size))
+            mask = self._mask(mask, dtypes.pop()) if put else mask
+            if mask.meta["val"].dim() and mask.meta["val"].stride(-1) > 1:
+                # Columns of a row are read together.
+                mask = self.call(aten.clone.default, mask, memory_format=torch.contiguous_format)
+            parts.append(self.call(aten.expand.default, mask, size))
         if len(batch) == 1:
             parts = [self.call(aten.unsqueeze.default, one, 1) for one in parts]
         q, k, v, *masks = parts
