@@ -10,6 +10,8 @@ from unittest import mock
 import pytest
 import torch
 
+from stark_lsp.agents.prompts import built_in_dir
+
 from .conftest import Bench, load
 from .test_inductor_gpu import GRAPH, proposal
 
@@ -46,6 +48,26 @@ class Calls:
             self.captured += new
             self.plain -= 2 * new  # once to warm up, once to be recorded
         return self.captured, self.plain
+
+
+def test_what_is_kept_for_backward_is_there_until_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Stream", "Event", "CUDAGraph", "graph", "stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, mock.MagicMock())
+    graph_of = load(built_in_dir() / "kernels" / "graph.py", "stark_graph")._StarkGraph
+    x, weight = torch.randn(3), torch.randn(3)
+    graph = graph_of(lambda x, w: (x * w, x + w), [x, weight], 1, None, count=1, saved=(1,))
+    (out,), turn = graph([x, weight])
+    torch.testing.assert_close(out, x * weight)
+
+    def back(kept: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return kept * gradient, None
+
+    (found, nothing) = graph.back(back, turn, [torch.full((3,), 2.0)])
+    torch.testing.assert_close(found, 2 * (x + weight))
+    assert nothing is None
+    graph([x, weight])
+    assert graph.back(back, turn, [torch.ones(3)]) is None
+    assert graph.back(back, turn + 1, [torch.full((3,), 2.0)]) is not None
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
 from .conftest import Bench, close
 from .test_candidates_on_cuda import moved
 from .test_inductor import SCALED, STEP, gradients
-from .test_inductor_autocast import near
+from .test_inductor_autocast import all_near, near
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
@@ -149,11 +149,46 @@ def test_under_autocast_weights_are_cast_at_each_call(text: str, name: str, benc
                     with by_kernels(new):
                         near(expected, new(*one.inputs))
             steps = [gradients(model, one.inputs) for model in (new, one.model)]
-        for found, other in zip(*steps, strict=True):
-            near(other, found)
+        all_near(steps[1], steps[0])
         with torch.no_grad():
             for weight in (*one.model.parameters(), *new.parameters()):
                 weight.mul_(1.1)
+
+
+@pytest.mark.parametrize("autocast", ["", "bfloat16"])
+@pytest.mark.parametrize("text", [LAYERS, IMAGES], ids=["layers", "images"])
+def test_in_training_forward_and_backward_are_graphs(text: str, autocast: str, bench: Callable[..., Bench]) -> None:
+    one = bench(text, place=moved)
+    one.model.train()
+    new = written(one, Design(STRATEGY, DESIGNS["graph"]), autocast=autocast, recipe=STEP).train()
+    forms = []
+    with pytest.MonkeyPatch.context() as patch:
+        form = type(new).forward_old  # type: ignore[attr-defined]
+        patch.setattr(type(new), "forward_old", lambda *given: forms.append(1) or form(*given))
+        for number in range(6):
+            found = []
+            for model in (new, one.model):
+                inputs = [x.clone().requires_grad_() for x in one.inputs]
+                with torch.autocast("cuda", torch.bfloat16, enabled=bool(autocast)):
+                    # Every third time there is another call before backward of the first one.
+                    results = [
+                        model(*(x * scale for x in inputs)) for scale in ([1.0, 0.5] if number % 3 == 2 else [1.0])
+                    ]
+                total = sum((result.float() ** 2).mean() for result in results)
+                asked = [*inputs, *model.parameters()]
+                found.append([x.float() for x in torch.autograd.grad(total, asked, retain_graph=number % 2 == 1)])
+                if number % 2 == 1:
+                    again = torch.autograd.grad(total, asked)
+                    for a, b in zip(found[-1], again, strict=True):
+                        torch.testing.assert_close(a, b.float(), rtol=1e-3, atol=1e-5)
+                with torch.no_grad():
+                    for weight, gradient in zip(model.parameters(), found[-1][len(inputs) :], strict=True):
+                        weight -= 0.1 * gradient
+            all_near(found[1], found[0])
+            for a, b in zip(one.model.buffers(), new.buffers(), strict=True):
+                torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
+            # The form is computed for the first of two calls alone, each time that its gradients are asked for.
+            assert len(forms) == (number >= 2) + 2 * (number >= 5)
 
 
 SEPARABLE = f"""{HEAD}class Model(nn.Module):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -19,12 +20,16 @@ from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.judge import open_judge
 from stark_lsp.integrity import read
 from stark_lsp.judge.analysis import NotTraceable, inductor
+from stark_lsp.judge.reference import modules
+from stark_lsp.playbook.inductor.emit import emit
+from stark_lsp.playbook.inductor.handwritten import written
 from stark_lsp.playbook.inductor.proposal import PLAIN, Recipes
 from stark_lsp.playbook.inductor.recipes import Switches
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
 from .test_inductor import STEP, Written, gradients, trained
+from .test_inductor_autocast import all_near
 
 pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow]
 
@@ -92,6 +97,30 @@ def test_its_gradients_are_those_of_the_module(name: str, bench: Callable[..., B
     made.one.model(*made.one.inputs)
     close(dict(made.one.model.named_buffers()), dict(made.new.named_buffers()))
     made.new.load_state_dict(state)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("autocast", ["", "bfloat16"])
+def test_both_programs_as_graphs(autocast: str, bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whatever captures is a stand-in: the first call gives what a program gave while it was captured.
+    for name in ("Stream", "Event", "CUDAGraph", "graph", "stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, mock.MagicMock())
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    one = bench(text_of("layers"))
+    one.model.train()
+    model = modules.used(copy.deepcopy(one.model), "", autocast, "cpu")
+    program = inductor.program(model, tuple(one.inputs), {}, str(one.path), STEP) | {"autocast": autocast}
+    candidate = emit(one.problem, program, replayed=True)
+    source = candidate.source.replace("class _StarkDiff", f"{written('graph')}\n\nclass _StarkDiff", 1)
+    new = one.build(replace(candidate, source=f"import threading\nimport weakref\n{source}"))
+    with torch.autocast("cpu", torch.bfloat16, enabled=bool(autocast)):
+        expected, found = (gradients(each, one.inputs) for each in (one.model, new))
+        first = new(one.inputs[0].clone().requires_grad_())
+        new(one.inputs[0])
+    all_near(expected, found)
+    # Another call came between.
+    first.float().sum().backward()
+    assert new.n.weight.grad is not None
 
 
 @pytest.mark.ci

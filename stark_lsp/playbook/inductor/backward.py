@@ -43,6 +43,29 @@ def _stark_laid(x, stride):
     return x if x.stride() == stride else x.new_empty_strided(x.shape, stride).copy_(x)
 '''
 
+_REPLAYED = {
+    "backward, form": "backward, captured, plain, form",
+    "        out = kernels(*tensors)\n": """\
+        graph = captured(tensors)
+        out, ctx.turn = (plain(*tensors), 0) if graph is None else graph(tensors)
+        ctx.graph = graph
+""",
+    "(out[place] for place in {saved})": "(out[place] for place in ({saved} if graph is None else ()))",
+    "grad[3:]": "grad[5:]",
+    "            return (None, *_Stark": "            return (None, None, None, *_Stark",
+    """\
+            return (None, None, None, *ctx.run(*kept, *gradients))
+""": """\
+            graph = ctx.graph
+            found = ctx.run(*kept, *gradients) if graph is None else graph.back(ctx.run, ctx.turn, gradients)
+        if found is None:
+            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors)
+            return (None, None, None, *_StarkDifferentiable.backward(given, *gradients))
+        return (None, None, None, None, None, *found)
+""",
+}
+"""What is otherwise where both are CUDA graphs."""
+
 
 def _apart(text: str) -> str:
     return _FUSED.sub(r"\1backward_", text)
@@ -70,11 +93,12 @@ class Backward:
         self.made = {**made, **given, "launches": launches}
         self.program = read(_apart(given["code"]))
         self.names = {name: naming.short(name) for name in self.program.kernels}
-        self._count = count
+        self.count = count
         returned = program.steps[-1].statement.value.elts  # type: ignore[attr-defined]
         self.spelled: dict[str, str] = {}
         """Names of its arguments, by those that Inductor gave them."""
-        self._saved: list[int] = []
+        self.saved: list[int] = []
+        """Which results of the program for forward it takes."""
         self._kept: list[str] = []
         self._laid: list[str] = []
         for name, one in zip(self.program.arguments, self.made["arguments"], strict=True):
@@ -85,7 +109,7 @@ class Backward:
             else:
                 first = ast.unparse(returned[int(place)])
                 self.spelled[name] = spelled.get(first, f"saved{place}")
-                self._saved.append(int(place))
+                self.saved.append(int(place))
                 self._kept.append(self.spelled[name])
         if len(set(self.spelled.values())) < len(self.spelled):
             raise CannotEmit("its program for backward takes a tensor twice")
@@ -101,8 +125,10 @@ class Backward:
         """Return what comes first in the method that runs it."""
         return [*before[:1], *self._laid]
 
-    def text(self, expressions: Sequence[str]) -> str:
-        """Return what a candidate needs besides."""
-        had = tuple(one in self.made["gradients"] for one in expressions)
-        text = _TEXT.replace("{saved}", repr(tuple(self._saved))).replace("{count}", str(self._count))
+    def text(self, expressions: Sequence[str], *, replayed: bool) -> str:
+        """Return what a candidate needs besides; `replayed`, both programs are CUDA graphs."""
+        had, text = tuple(one in self.made["gradients"] for one in expressions), _TEXT
+        for plain, other in _REPLAYED.items() if replayed else ():
+            text = text.replace(plain, other)
+        text = text.replace("{saved}", repr(tuple(self.saved))).replace("{count}", str(self.count))
         return text.replace("{had}", repr(had))

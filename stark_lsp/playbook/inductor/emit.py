@@ -66,12 +66,15 @@ def emit(
         back = Backward(made, program, arguments.spelled, len(_places(ast.parse(made["result"], mode="eval").body)))
         back.returning(arguments.expressions)
         kernels |= {back.names[name]: kernel for name, kernel in back.program.kernels.items()}
+    passed = {"backward": "backward"} if back else {}
+    passed |= {"captured": "captured", "plain": "compiled"} if back and replayed else {}
     named = guards.conditions(made.get("parts"))
     looked_at = guards.text(
         made["device"],
         by_name=named is not None,
         parts=any("_stark_is(" in one for one in named or ()),
-        trained=back.text(arguments.expressions) if back else "",
+        trained=back.text(arguments.expressions, replayed=replayed) if back else "",
+        passed=list(passed),
         autocast=made.get("autocast", ""),
         written=bool(made["code"]),
     )
@@ -84,7 +87,7 @@ def emit(
         rows = triton.rows(kernels, helpers, names_of, own) if kernels or own else []
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
         ready = []
-        shared = [graphs.text(bool(made["changes"]))] if replayed else []
+        shared = [graphs.text(back=back is not None)] if replayed else []
         imports += graphs.IMPORTS if replayed else []
     else:
         text = cpp.source(kernels, made["capability"], names_of)
@@ -113,10 +116,10 @@ def emit(
     extra = [
         *written,
         "",
-        *(graphs.method(arguments.inputs) if replayed else []),
+        *(graphs.methods(arguments.inputs, back, changes=bool(made["changes"])) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
     ]
-    run = "self._replayed" if replayed else "self._compiled, self._backward" if back else "self._compiled"
+    run = ", ".join(f"self._{name}" for name in ("replayed" if replayed else "compiled", *passed.values()))
     new_forward = _forward(user.forward, made, arguments, tag, named, run)
     new_class = renamed_class(user, new_forward, extra, keep_old=True)
     return Candidate(assemble(user, [], "\n".join(whole), [], [comment, *new_class] if comment else new_class))

@@ -28,7 +28,7 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
     tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
     if not all(_stark_fits(x, device, *one) for x, one in zip(tensors, made_for.values())):
         return None
-    if device.type != "{device}" or {autocast} or {capability} != capability:
+    if device.type != "{device}" or {autocast}{capability} != capability:
         return None
 {elsewhere}{cast}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
         return kernels(*tensors)
@@ -47,9 +47,11 @@ _ELSEWHERE = """\
         with torch.cuda.device(device):
             return _stark_run(kernels, form, inputs, weights, made_for, capability)
 """
-_UNCAST = 'torch.is_autocast_enabled("{device}")'
-_CAST = 'not torch.is_autocast_enabled("{device}") or torch.get_autocast_dtype("{device}") != torch.{dtype}'
-_CASTING = "    kernels, form = _stark_under({form}, kernels), _stark_under(True, form)\n"
+_UNCAST = 'torch.is_autocast_enabled("{device}") or '
+_CAST = """\
+    if not torch.is_autocast_enabled("{device}") or torch.get_autocast_dtype("{device}") != torch.{dtype}:
+        return None
+"""
 _UNDER = '''\
 def _stark_under(on, run):
     """A function under autocast, or without; weights are cast at each call, since a graph may hold what comes of it."""
@@ -134,7 +136,14 @@ def _holds(expression: str, value: str) -> str:
 
 
 def text(
-    device: str, *, by_name: bool, parts: bool, trained: str = "", autocast: str = "", written: bool = True
+    device: str,
+    *,
+    by_name: bool,
+    parts: bool,
+    trained: str = "",
+    passed: Sequence[str] = (),
+    autocast: str = "",
+    written: bool = True,
 ) -> str:
     """Return what a candidate for a device needs; it needs torch, on a GPU functools, and hashlib if not `by_name`.
 
@@ -145,24 +154,25 @@ def text(
     parts
         and whether it has parts.
     trained
-        What runs backward by kernels.
+        What runs backward by kernels, and
+    passed
+        what it is given besides kernels.
     autocast
         The dtype that calls are cast to, empty for none.
     written
         Whether kernels are a program, which has the casts written out, or PyTorch's own, which need autocast.
     """
     # A program has the casts written out, which PyTorch's own form needs.
-    casting = _CASTING.replace("{form}", str(not written)) if autocast else ""
-    if trained:
-        casting = casting.replace("kernels, form =", "kernels, backward, form =")
-        casting = casting.replace("kernels),", "kernels), _stark_under(False, backward),")
-    run = _RUN.replace("{autocast}", _CAST if autocast else _UNCAST).replace("{cast}", casting)
+    under = {"kernels": not written, **dict.fromkeys(passed, False), "form": True}
+    casting = _CAST + "".join(f"    {name} = _stark_under({on}, {name})\n" for name, on in under.items())
+    run = _RUN.replace("{autocast}", "" if autocast else _UNCAST).replace("{cast}", casting if autocast else "")
     run = "\n\n".join([run, _UNDER] if autocast else [run]).replace("{dtype}", autocast)
     run = run.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
     run = run.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
     if trained:
-        run = run.replace("_run(kernels,", "_run(kernels, backward,")
-        run = run.replace("_StarkDifferentiable.apply(kernels,", "_StarkTrained.apply(kernels, backward,")
+        given = ", ".join(["kernels", *passed])
+        run = run.replace("_run(kernels,", f"_run({given},")
+        run = run.replace("_StarkDifferentiable.apply(kernels,", f"_StarkTrained.apply({given},")
     looks = [_PART] if by_name and parts else [] if by_name else [_WHOLE]
     behind = [trained] if trained else []
     return (_CUDA if device == "cuda" else "") + "\n\n".join([*looks, run, gradients.TEXT, *behind])

@@ -1,4 +1,4 @@
-"""Kernels written by hand, behind operators `stark::NAME` of `judge/analysis/rewrites`: `prompts/kernels/NAME.py`."""
+"""What is written by hand in `prompts/kernels`: kernels behind operators `stark::NAME` of `judge/analysis/rewrites`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from stark_lsp.agents.prompts import built_in_dir
 
 NAMES = ("attention", "depthwise")
 _TILES = "block, tile, stages = 128, 64, 2"
+
+
+def written(name: str) -> str:
+    """Return what a file holds besides imports."""
+    return (built_in_dir() / "kernels" / f"{name}.py").read_text(encoding="utf-8").split("\n\n\n", 1)[1]
 
 
 def function(name: str) -> str:
@@ -24,8 +29,7 @@ def text(name: str, capability: Sequence[int], *, exact: bool = False) -> str:
         Whether products of tiles are taken in six bfloat16 parts throughout. Else scores are, since the exponential
         makes much of an error there, and values are taken in three.
     """
-    made = (built_in_dir() / "kernels" / f"{name}.py").read_text(encoding="utf-8").split("\n\n\n", 1)[1]
-    made = made.replace("\n\n\n", "\n\n")  # as it stands in a block
+    made = written(name).replace("\n\n\n", "\n\n")  # as it stands in a block
     made = made.replace("bf16x3", "bf16x6") if exact else made
     # Tiles that fit into the shared memory, one of a mask in float32 among them.
     few = "1 if masked and not half else 2"
@@ -33,7 +37,7 @@ def text(name: str, capability: Sequence[int], *, exact: bool = False) -> str:
         tiles = f"128, 64, {few}"
     elif capability[0] in (9, 10):
         # Fewer rows a block: more tiles that a causal mask takes out.
-        tiles = "(64, 64, 1 if not half else 2 if width > 64 else 3) if masked else (128, 64, 2 if width > 64 else 3)"
+        tiles = "(64, 64, 2 if half else 1) if masked else (128, 64, 2 if width > 64 else 3)"
     else:
         tiles = f"(128, 64, {few}) if width <= 64 else (64, 32, {few})"
     return made.replace(_TILES, f"block, tile, stages = {tiles}")

@@ -18,7 +18,7 @@ from stark_lsp.core.status import Mode
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit
 from stark_lsp.playbook.inductor.naming import short
-from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
+from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of, read
 from stark_lsp.playbook.inductor.recipes import ATTENTION, EXACT, MUCH, STRATEGY, Facts, Switch, Switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
@@ -94,8 +94,10 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
     CannotEmit
         It has something that is not known here.
     """
-    program = program_of(made)
+    program, training = program_of(made), "backward" in made
     texts = _calls(program)
+    behind = read(made["backward"]["code"]) if training else None
+    steps = [len(_calls(one)) + sum(1 for step in one.steps if step.kernel) for one in (program, behind) if one]
     dtypes = {one["dtype"] for one in made["arguments"] if "float" in one["dtype"]}
     products = sum(1 for one in texts if re.search(r"\btorch\.(?:mm|addmm|bmm|baddbmm)\(", one))
     convolutions = sum(1 for one in texts if "torch.convolution(" in one)
@@ -104,9 +106,10 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         products=dtypes == {"float32"} and not made.get("autocast") and products > convolutions,
         convolutions=convolutions > 0,
         kernels=len(program.kernels),
-        steps=len(texts) + sum(1 for step in program.steps if step.kernel),
+        steps=sum(steps),
         calls=calls,
         rewrites=frozenset(made.get("rewrites", ())),
+        training=training,
         inputs=sum(_nbytes(one) for one in made["arguments"] if not one["expression"].startswith("self.")),
     )
 
@@ -180,7 +183,7 @@ class Recipes:
     async def _make(self, design: Design) -> AsCompiled | str:
         recipe = self._switches.recipe(design)
         # Rules and precisions are for forward: nobody has measured what they do to gradients.
-        plain = not recipe.get("rewrites") and not recipe.get("products") and not self._switches.replayed(design)
+        plain = not recipe.get("rewrites") and not recipe.get("products") and not recipe.get("plain")
         if plain and self._problem.mode is Mode.TRAINING:
             step = await self._written(design, {**recipe, "backward": True})
             if isinstance(step, AsCompiled):
@@ -237,7 +240,8 @@ class Recipes:
 
     @property
     def _unread(self) -> Facts:
-        return Facts(self._device, False, False, 0, 0, self._calls)
+        training = self._problem.mode is Mode.TRAINING
+        return Facts(self._device, False, False, 0, 0, self._calls, training=training)
 
 
 def differs(made: AsCompiled, others: Iterable[str]) -> bool:

@@ -50,6 +50,8 @@ class Facts:
     """Families of `judge/analysis/rewrites` of which a rule fits."""
     inputs: int = 0
     """Bytes of inputs, without weights."""
+    training: bool = False
+    """Whether a call has backward behind it."""
 
     def saved_by_graph(self, launches: int, call_ms: float) -> bool:
         """Whether replaying so many launches of such a call is worth copying its inputs."""
@@ -111,6 +113,8 @@ class Switch:
             return facts.products
         if self.name == LAYOUT:
             return facts.convolutions
+        if self.plain and facts.training:
+            return False  # Its backward would compute forward anew.
         if self.replayed:
             return facts.saved_by_graph(facts.calls if self.plain else facts.steps, call_ms)
         return facts.kernels > 0
