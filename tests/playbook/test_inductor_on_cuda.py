@@ -15,6 +15,7 @@ from stark_lsp.judge.reference import modules
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import recipes
 from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
+from stark_lsp.playbook.source import OLD_FORWARD
 
 from .conftest import Bench, close
 from .test_candidates_on_cuda import moved
@@ -163,8 +164,8 @@ def test_in_training_forward_and_backward_are_graphs(text: str, autocast: str, b
     new = written(one, Design(STRATEGY, DESIGNS["graph"]), autocast=autocast, recipe=STEP).train()
     forms = []
     with pytest.MonkeyPatch.context() as patch:
-        form = type(new).forward_old  # type: ignore[attr-defined]
-        patch.setattr(type(new), "forward_old", lambda *given: forms.append(1) or form(*given))
+        form = getattr(type(new), OLD_FORWARD)
+        patch.setattr(type(new), OLD_FORWARD, lambda *given: forms.append(1) or form(*given))
         for number in range(6):
             found = []
             for model in (new, one.model):

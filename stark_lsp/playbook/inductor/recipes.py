@@ -103,6 +103,8 @@ class Switch:
 
     def serves(self, facts: Facts, call_ms: float) -> bool:
         """Whether it can make a difference to a program that takes so long."""
+        if facts.training and (self.rewrites or self.products or self.plain) and not self.source:
+            return False  # These are for forward alone, which backward would compute anew.
         if self.rewrites:
             # On a CPU PyTorch's own windows are as fast.
             here = facts.device == "cuda" or self.name == ALGEBRA or bool(self.source)
@@ -113,8 +115,6 @@ class Switch:
             return facts.products
         if self.name == LAYOUT:
             return facts.convolutions
-        if self.plain and facts.training:
-            return False  # Its backward would compute forward anew.
         if self.replayed:
             return facts.saved_by_graph(facts.calls if self.plain else facts.steps, call_ms)
         return facts.kernels > 0
