@@ -28,7 +28,7 @@ from stark_lsp.playbook.inductor.recipes import Switches
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
-from .test_inductor import STEP, Written, gradients, trained
+from .test_inductor import STEP, Written, gradients, trained, write
 from .test_inductor_autocast import all_near
 
 pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow]
@@ -121,6 +121,21 @@ def test_both_programs_as_graphs(autocast: str, bench: Callable[..., Bench], mon
     # Another call came between.
     first.float().sum().backward()
     assert new.n.weight.grad is not None
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("recipe", [None, STEP], ids=["form", "kernels"])
+def test_buffers_may_change_before_backward(recipe: dict[str, Any] | None, bench: Callable[..., Bench]) -> None:
+    # As where a discriminator is called on real and on made-up images; a form changes them while it is differentiated.
+    one = bench(text_of("images"))
+    one.model.train()
+    made = write(one, recipe)
+    for model in (one.model, made.new):
+        total = sum(model(x * 2).square().mean() for x in one.inputs * 2)
+        for _ in range(2):
+            total.backward(retain_graph=True)
+    for a, b in zip(one.model.parameters(), made.new.parameters(), strict=True):
+        torch.testing.assert_close(b.grad, a.grad, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.ci

@@ -35,6 +35,8 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
     # The form does not see what `torch.func.functional_call` puts in the place of a parameter.
     if any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights):
         return None
+    # Autograd is not to mind that the next call changes a buffer.
+    tensors = (*inputs, *(x if isinstance(x, torch.nn.Parameter) else x.data for x in weights))
     return _StarkDifferentiable.apply(kernels, lambda *given: form(*given[: len(inputs)]), *tensors)
 
 
