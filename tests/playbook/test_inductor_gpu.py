@@ -176,6 +176,8 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     of_attention = replace(of_images, products=True, rewrites=frozenset({recipes.ATTENTION, recipes.HALVES}))
     both, attention, products = names(plain, of_attention, 20.0)[:3]
     assert (both, attention, products) == (["attention", "products"], ["attention"], ["products"])
+    # In training a step has a backward of its own, which rewrites have not.
+    assert names(plain, replace(of_attention, training=True), 20.0) == [["tuning"], ["layout"]]
     less = replace(of_attention, rewrites=of_attention.rewrites | {"sums"})
     assert names(plain, less, 20.0)[:2] == [["algebra"], ["attention", "products"]]
     # What is left of less work are launches.

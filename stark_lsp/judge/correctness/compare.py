@@ -38,8 +38,9 @@ WIDEN = 4.0
 """How often the reference's own rounding error (against float64) a candidate may differ by."""
 WIDEN_LIMIT = 50.0
 """The tolerance never grows beyond this multiple,"""
-TF32_LIMIT = 5000.0
-"""but beyond this one where only TF32 is why the reference is off, and the candidate was right without: see `ieee`."""
+LOWER_LIMIT = 5000.0
+"""but beyond this one where the reference computes in a type of fewer bits on the way, under an autocast of its own, or
+where only TF32 is why it is off, and the candidate was right without: see `ieee`."""
 FIXED = 1e-4
 """What an evaluator with a fixed tolerance allows of float32, absolute and of each value: KernelBench's `eval.py`."""
 NOISE = 0.05

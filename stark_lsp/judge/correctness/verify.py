@@ -171,7 +171,7 @@ class Verifier:
                 and self._tolerance.limit == compare.WIDEN_LIMIT
                 and self._right_without_tf32()
             ):
-                self._tolerance = replace(self._tolerance, limit=compare.TF32_LIMIT)
+                self._tolerance = replace(self._tolerance, limit=compare.LOWER_LIMIT)
                 self.notes.append(TF32.format(max(self.reference.cases[0].own_errors or [0.0])))
                 return self._check(case, hold=hold)
             if self.reference.device == "cuda" and self._right_if_waited_for(case):

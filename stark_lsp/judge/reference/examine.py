@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,6 +31,7 @@ APART = 100.0
 """Times the tolerance that results of different inputs differ by, so that 1 % of what inputs do is seen."""
 PLAINLY = 0.5
 """Share of the largest value; results that differ by more depend on the inputs, however wide the tolerance is."""
+HALVES = (torch.bfloat16, torch.float16)
 RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", "exponential_")
 """Parts of the names of operators that draw random numbers."""
 
@@ -106,8 +107,24 @@ class Examination:
         first = self.first
         first.exact, first.own_errors = measure(self.reference, exact, case)
         if first.exact is not None and first.own_errors is not None:
+            self._look_for_fewer_bits(first.own_errors)
             first.ieee_errors = ieee.errors(self.reference, case, first.exact, first.own_errors)
             first.ieee = None if first.ieee_errors is None else first.exact
+
+    def _look_for_fewer_bits(self, own_errors: list[float]) -> None:
+        """Leave room where results are off by a type of fewer bits than theirs, as of an autocast inside."""
+        reference, first = self.reference, self.first
+        dtypes = [tensor.dtype for tensor in first.outputs.tensors]
+        if not any(map(reference.tolerance.has_no_room, dtypes, own_errors)):
+            return
+        _, operators = observe(lambda: reference.call(first.inputs_path, first.cotangents_path, keep=False))
+        fewer = [str(one).replace("torch.", "") for one in HALVES if one in operators.dtypes - set(dtypes)]
+        if fewer:
+            reference.tolerance = replace(reference.tolerance, limit=compare.LOWER_LIMIT)
+            reference.notes.append(
+                f"The reference computes in {' and '.join(fewer)} on the way and is off by up to {max(own_errors):.1g} "
+                "of its largest value for that; a candidate may be as well."
+            )
 
     def _measure_part(self) -> None:
         """Run the first samples of the batch in float64, where all of it would take too much memory or time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
@@ -18,6 +19,8 @@ class Operators(TorchDispatchMode):
         super().__init__()
         self.names: set[str] = set()
         """Such as `aten.mm.default`."""
+        self.dtypes: set[torch.dtype] = set()
+        """Of all tensors that they give."""
         self.flops = 0
         """Of matrix products, convolutions and attention, by torch's own table."""
 
@@ -29,6 +32,8 @@ class Operators(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         self.names.add(str(func))
+        given = result if isinstance(result, (tuple, list)) else (result,)
+        self.dtypes.update(one.dtype for one in given if isinstance(one, torch.Tensor))
         packet = getattr(func, "_overloadpacket", None)
         count = flop_registry.get(packet)
         try:

@@ -45,6 +45,8 @@ class Original:
         """The dtype that the class is converted to after it was constructed, empty for none."""
         self.autocast = ""
         """The dtype that its calls are cast to, empty for none."""
+        self.tolerance = compare.USUAL
+        """How far results may be from its own."""
         self.unconverted = ""
         """Why it is not converted to the dtype of its inputs; empty where it is, or has no need to."""
         self.changes_inputs = False
@@ -75,6 +77,7 @@ class Original:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
             module = self._class(*args, **kwargs)
             self.autocast = self._maker.autocast
+            self.tolerance = compare.Tolerance(self.autocast)
             self.weights_dtype = self._maker.weights_dtype or ("" if self.autocast else self._inputs_want(module))
             module = modules.used(module, self.weights_dtype, self.autocast, self.device)
             self._save_weights(module)
@@ -114,11 +117,6 @@ class Original:
             )
             return ""
         return dtype
-
-    @property
-    def tolerance(self) -> compare.Tolerance:
-        """How far results may be from its own."""
-        return compare.Tolerance(self.autocast)
 
     def _save_weights(self, module: Any) -> None:
         state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}

@@ -272,7 +272,7 @@ class Bench:
         first = reference.cases[0]
         tolerance = reference.tolerance
         if first.ieee_errors is not None:
-            tolerance = replace(tolerance, limit=compare.TF32_LIMIT)
+            tolerance = replace(tolerance, limit=compare.LOWER_LIMIT)
         eager = self.eager_with(weights)
         return Recheck(
             candidate, eager, self.output_bytes, first.own_errors, tolerance, looks, self.device, self.reliably

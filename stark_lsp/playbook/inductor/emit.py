@@ -77,6 +77,7 @@ def emit(
         passed=list(passed),
         autocast=made.get("autocast", ""),
         written=bool(made["code"]),
+        changes=bool(made["changes"]),
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}

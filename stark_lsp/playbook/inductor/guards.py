@@ -35,9 +35,7 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
     # The form does not see what `torch.func.functional_call` puts in the place of a parameter.
     if any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights):
         return None
-    # Autograd is not to mind that the next call changes a buffer.
-    tensors = (*inputs, *(x if isinstance(x, torch.nn.Parameter) else x.data for x in weights))
-    return _StarkDifferentiable.apply(kernels, lambda *given: form(*given[: len(inputs)]), *tensors)
+{changes}    return _StarkDifferentiable.apply(kernels, lambda *given: form(*given[: len(inputs)]), *tensors)
 
 
 def _stark_fits(x, on, shape, stride, dtype):
@@ -48,6 +46,10 @@ _ELSEWHERE = """\
     if device.index != torch.cuda.current_device():  # entering it would cost every call 4 us
         with torch.cuda.device(device):
             return _stark_run(kernels, form, inputs, weights, made_for, capability)
+"""
+_CHANGES = """\
+    # Autograd is not to mind that the next call changes a buffer.
+    tensors = (*inputs, *(x if isinstance(x, torch.nn.Parameter) else x.data for x in weights))
 """
 _UNCAST = 'torch.is_autocast_enabled("{device}") or '
 _CAST = """\
@@ -146,6 +148,7 @@ def text(
     passed: Sequence[str] = (),
     autocast: str = "",
     written: bool = True,
+    changes: bool = False,
 ) -> str:
     """Return what a candidate for a device needs; it needs torch, on a GPU functools, and hashlib if not `by_name`.
 
@@ -163,11 +166,14 @@ def text(
         The dtype that calls are cast to, empty for none.
     written
         Whether kernels are a program, which has the casts written out, or PyTorch's own, which need autocast.
+    changes
+        Whether a call changes buffers.
     """
     # A program has the casts written out, which PyTorch's own form needs.
     under = {"kernels": not written, **dict.fromkeys(passed, False), "form": True}
     casting = _CAST + "".join(f"    {name} = _stark_under({on}, {name})\n" for name, on in under.items())
     run = _RUN.replace("{autocast}", "" if autocast else _UNCAST).replace("{cast}", casting if autocast else "")
+    run = run.replace("{changes}", _CHANGES if changes else "")
     run = "\n\n".join([run, _UNDER] if autocast else [run]).replace("{dtype}", autocast)
     run = run.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
     run = run.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
