@@ -24,8 +24,8 @@ class _StarkGraph:
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream), torch.no_grad():
             run(*self.held)
-            for x, before in kept:
-                x.copy_(before)
+            for x, value in kept:
+                x.copy_(value)
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         # PyTorch's own stream for captures is one of the GPU of its first capture.

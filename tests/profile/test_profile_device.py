@@ -128,6 +128,12 @@ def test_a_linear_layer_needs_its_inputs_weights_and_outputs_once() -> None:
     assert (found["dtype"], found["notes"]) == ("float32", [])
 
 
+def test_under_autocast_products_are_of_its_dtype() -> None:
+    layer, x = torch.nn.Linear(512, 256), torch.randn(64, 512)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert run(layer, x)["dtype"] == "bfloat16"
+
+
 def test_shared_and_repeated_memory_counts_once() -> None:
     class Twice(torch.nn.Module):
         def forward(self, x: Any, y: Any) -> Any:

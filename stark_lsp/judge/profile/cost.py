@@ -33,20 +33,23 @@ def measure(module: Any, call: Callable[[], Any], arguments: Any) -> dict[str, A
     outputs: list[torch.Tensor] = []
     flops: int | None = None
     known = False
+    weights = _weights(module)
+    dtype = _dtype([*inputs, *weights])
     try:
         result, operators = observe(call)
         outputs, flops, known = modules.tensors_of(result), operators.flops, True
+        # Under autocast products are of that dtype.
+        dtype = next((name for name in ("bfloat16", "float16") if getattr(torch, name) in operators.dtypes), dtype)
     except Exception as error:  # noqa: BLE001 - reported: a class may not run under a dispatch mode
         notes.append(f"Operations were not counted: {type(error).__name__}.")
         try:
             outputs, known = modules.tensors_of(call()), True
         except Exception as second:  # noqa: BLE001 - reported
             notes.append(f"Bytes were not counted: {type(second).__name__}.")
-    weights = _weights(module)
     return {
         "bytes": distinct_bytes([*inputs, *weights, *outputs]) if known else None,
         "flops": flops,
-        "dtype": _dtype([*inputs, *weights]),
+        "dtype": dtype,
         "notes": notes,
     }
 
