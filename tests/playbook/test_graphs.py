@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 import torch
 
-from stark_lsp.agents.prompts import built_in_dir
+from stark_lsp.playbook.inductor.handwritten import written
 
 from .conftest import Bench, load
 from .test_inductor_gpu import GRAPH, proposal
@@ -50,10 +50,15 @@ class Calls:
         return self.captured, self.plain
 
 
-def test_what_is_kept_for_backward_is_there_until_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_for_backward_is_there_until_the_next_call(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("Stream", "Event", "CUDAGraph", "graph", "stream", "current_stream"):
         monkeypatch.setattr(torch.cuda, name, mock.MagicMock())
-    graph_of = load(built_in_dir() / "kernels" / "graph.py", "stark_graph")._StarkGraph
+    # Not where it stands, which no cache of Python's belongs beside.
+    path = tmp_path / "graph.py"
+    path.write_text(f"import threading\nimport weakref\n\nimport torch\n\n\n{written('graph')}")
+    graph_of = load(path, "stark_graph")._StarkGraph
     x, weight = torch.randn(3), torch.randn(3)
     graph = graph_of(lambda x, w: (x * w, x + w), [x, weight], 1, None, count=1, saved=(1,))
     (out,), turn = graph([x, weight])
