@@ -220,6 +220,18 @@ class Model(nn.Module):
         return torch.relu(parts[0] * weight + parts[1]) - parts[0]
 """, "[[torch.randn(64, 512), torch.randn(64, 512)], torch.tensor(0.5)]", "[]",
          "[[torch.randn(3, 512), torch.randn(3, 512)], torch.tensor(0.5)]"),
+    Case("nested_results", """
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(n, 4, batch_first=True)
+        self.lstm = nn.LSTM(n, n, batch_first=True)
+
+    def forward(self, x):
+        y, _ = self.attention(x, x, x, need_weights=False)
+        out, (h, c) = self.lstm(torch.tanh(y) * 2 + x)
+        return torch.sigmoid(out) * h[-1].unsqueeze(1) + c[-1].unsqueeze(1)
+""", "[torch.randn(4, 32, 64)]", "[64]", "[torch.randn(2, 20, 64)]"),
 ]  # fmt: skip
 BY_NAME = {case.name: case for case in CASES}
 HEAD = "import math\n\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"

@@ -188,6 +188,7 @@ class Recorder(TorchFunctionMode):
         node["structure"] = "tensor" if isinstance(out, torch.Tensor) else "sequence"
         if isinstance(out, (tuple, list)):
             node["structure"] = "sequence" if all(isinstance(item, torch.Tensor) for item in out) else "nested"
+            node["paths"] = list(paths_in(out))
         elif not isinstance(out, torch.Tensor) and out is not None:
             raise self._refuse(f"{name} returns a {type(out).__name__}, which cannot be followed")
         node["mutates"] = bool(mutated)
@@ -203,8 +204,6 @@ class Recorder(TorchFunctionMode):
         # The very object that came in (dropout in eval mode) is one value under two node numbers.
         for index, tensor in enumerate(results):
             self._own(tensor, number, index)
-        if node["structure"] == "nested":
-            node["paths"] = list(paths_in(out))
 
     def _safe(self, out: Any, inputs: list[torch.Tensor], watched: list[torch.Tensor], mutated: list[int]) -> bool:
         """Whether an in-place operation can be read as an ordinary one: nobody else sees the memory it changes."""
