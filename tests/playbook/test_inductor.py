@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import functools
 import json
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
@@ -297,6 +299,24 @@ def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[.
     )
     with pytest.raises(NotTraceable, match=why):
         inductor.program(*((one := bench(text)).model, tuple(one.inputs), {}))
+
+
+def test_a_class_that_logs_is_taken_as_a_whole(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    # As transformers has it.
+    once = functools.cache(lambda self, *said: self.warning(*said))
+    monkeypatch.setattr(logging.Logger, "warning_once", once, raising=False)
+    text = SCALED.replace("return torch.tanh(", "logger.warning_once('only once')\n        return torch.tanh(")
+    made = write(bench(f"import logging\n\nlogger = logging.getLogger('model')\n{text}"))
+    with made.by_kernels(), torch.no_grad():
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+
+
+def test_a_layer_of_torch_is_seen_as_its_operations(bench: Callable[..., Bench]) -> None:
+    layer = "nn.TransformerEncoderLayer(96, 4, 128, 0.0, batch_first=True)"
+    one = bench(SCALED.replace("self.norm = Scaled(eps)", f"self.norm = {layer}").replace("(32, 96)", "(2, 16, 96)"))
+    code = inductor.program(one.model, tuple(one.inputs), {})["code"]
+    assert "_transformer_encoder_layer_fwd" not in code
+    assert torch.backends.mha.get_fastpath_enabled()
 
 
 def test_an_infinite_argument_is_no_constant(bench: Callable[..., Bench]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import logging
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,8 @@ from .rewrites.own import Own
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
 """Words in the names of torch's classes that do something else in training."""
+LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn")
+"""How the names of a logger's methods begin that return nothing."""
 EMPTY = "_empty_strided_cpu"
 """What programs make their results with on a CPU."""
 RANDOM = re.compile(r"inductor_seeds|\btl\.rand|aten\.(?:rand|bernoulli|native_dropout)|philox|normalized_rand")
@@ -297,14 +300,26 @@ class _Seen:
 
 @contextlib.contextmanager
 def _anew() -> Iterator[None]:
-    """Have programs be written anew, not found among those that were made before."""
+    """Have programs be written anew, not found among those that were made before, and whole where forward logs."""
+    import torch._dynamo.config
     import torch._functorch.config
     import torch._inductor.config
 
-    # Who differentiates twice finds what was kept for backward as it was.
-    kept = {"enable_autograd_cache": False, "donated_buffer": False}
-    known = {name: value for name, value in kept.items() if hasattr(torch._functorch.config, name)}
-    with torch._inductor.config.patch({"fx_graph_cache": False}), torch._functorch.config.patch(known):
+    # What logs breaks a graph otherwise: transformers adds methods such as `warning_once`.
+    logs = {getattr(logging.Logger, name) for name in dir(logging.Logger) if name.startswith(LOGS)}
+    changed: dict[Any, dict[str, Any]] = {
+        torch._inductor.config: {"fx_graph_cache": False},
+        # Who differentiates twice finds what was kept for backward as it was.
+        torch._functorch.config: {"enable_autograd_cache": False, "donated_buffer": False},
+        torch._dynamo.config: {"ignore_logger_methods": logs},
+    }
+    with contextlib.ExitStack() as stack:
+        for config, values in changed.items():
+            known = {name: value for name, value in values.items() if hasattr(config, name)}
+            stack.enter_context(config.patch(known))
+        # Without gradients, layers of torch are one operator each: slow with a mask, and nothing fuses with them.
+        stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
+        torch.backends.mha.set_fastpath_enabled(False)
         yield
 
 
