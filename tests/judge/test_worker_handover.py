@@ -120,10 +120,14 @@ def test_memory_is_handed_to_a_runner_once_it_is_confined(tmp_path: Path, layer:
         environment, Folder(str(tmp_path)), 10_000, confinement=Confinement(layer, gpu=True), on_gpu=True
     )
     try:
-        # It got so far as to map it.
-        with pytest.raises(RunnerError, match=r"CUDA|NVIDIA"):
+        # It got so far as to map it; PyTorch built for CUDA then finds no driver, which is a reason to go on by files.
+        if torch.version.cuda is None:
+            with pytest.raises(RunnerError, match=r"CUDA|NVIDIA"):
+                runner.warm_up(gpu)
+            assert "Tensors travel by files" not in runner.log()
+        else:
             runner.warm_up(gpu)
-        assert "Tensors travel by files" not in runner.log()
+            assert "Tensors travel by files: Found no NVIDIA driver" in runner.log()
         assert file.closed
     finally:
         runner.kill()

@@ -3,7 +3,8 @@
 `tests/data/inductor` holds them as `judge/analysis/inductor.program` returned them (torch 2.11, Triton 3.6), each with
 its module; `benchmarks/record_programs.py` records them anew. `mixed_orders` was written by Inductor of torch 2.13,
 told of an H100 where none is: sums of rows and of columns in one kernel, as backward of a norm has them. So was
-`depthwise`, which has none but a kernel written by hand.
+`depthwise`, which has none but a kernel written by hand, and by torch 2.14 `relu_norm`, which looks at several inputs
+at once and copies one that is not aligned.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import guards, recipes, triton
 from stark_lsp.playbook.inductor.proposal import PLAIN, STRATEGY, AsCompiled, CannotEmit, facts
+from stark_lsp.playbook.inductor.reader import Kernel
 from stark_lsp.proposals.edit import build_edit
 
 from .conftest import REFERENCE, Bench, close, formatted
@@ -119,6 +121,12 @@ def test_it_reads_as_a_file_of_ones_own_and_is_refused_nowhere(
 def test_a_long_line_says_the_same_on_several(line: str) -> None:
     text = "\n".join(triton.wrapped(line))
     assert ast.unparse(ast.parse(text)) == ast.unparse(ast.parse(line))
+
+
+def test_a_function_that_triton_runs_while_it_compiles_keeps_its_decorator() -> None:
+    kernel = Kernel("k", (), "def k(n):\n    triton_helpers.log(n)")
+    rows = triton.rows({"k": kernel}, {"log": "@constexpr_function\ndef log(n):\n    return n"})
+    assert "    @triton.constexpr_function" in rows
 
 
 def test_a_product_alone_begins_with_tensor_cores(bench: Callable[..., Bench]) -> None:

@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 
 from stark_lsp.playbook.inductor import handwritten
 
-_DROPPED = ("assert_size_stride", "assert_alignment", "args.clear", "torch.cuda.set_device", "run_intermediate_hooks")
+_DROPPED = {
+    "assert_size_stride", "assert_size_stride_grouped", "assert_tensor_metadata", "assert_alignment", "args.clear",
+    "copy_if_misaligned", "torch.cuda.set_device", "run_intermediate_hooks",
+}  # fmt: skip
 _EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
 _OWN = re.compile(r"(?:buf|workspace_)\d+$")
 _SLICE = re.compile(r"\[([\d *+()]+):([\d *+()]+)\]")

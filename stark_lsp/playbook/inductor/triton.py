@@ -25,6 +25,7 @@ except ImportError:  # only a GPU needs it
 """
 _NOTICE = "# From PyTorch's torch/_inductor/runtime/triton_helpers.py, (c) PyTorch contributors, BSD-3-Clause"
 _PREFIX = "_stark_tl_"
+_PUBLIC = {"math": "tl.math", "constexpr_function": "triton.constexpr_function"}
 _KINDS = {
     "triton_poi": "each program computes a block of elements",
     "triton_per": "each program holds all that is reduced to its results at once",
@@ -210,8 +211,8 @@ def _helper(text: str, helpers: Mapping[str, str]) -> str:
     for item in ast.walk(tree):
         if isinstance(item, ast.Name) and item.id in helpers:
             item.id = _PREFIX + item.id
-        elif isinstance(item, ast.Name) and item.id == "math":
-            item.id = "tl.math"
+        elif isinstance(item, ast.Name):
+            item.id = _PUBLIC.get(item.id, item.id)
         elif isinstance(item, ast.FunctionDef):
             item.name = _PREFIX + item.name
             if ast.get_docstring(item) is not None and len(item.body) > 1:
