@@ -87,6 +87,15 @@ def test_what_differs_without_gradients_alone_is_found(tmp_path: Path) -> None:
     assert "under torch.no_grad()" in message
 
 
+def test_layers_of_torch_compute_as_they_do_where_gradients_are_recorded(tmp_path: Path) -> None:
+    init = "self.layer = torch.nn.MultiheadAttention(32, 4, batch_first=True)"
+    body = "return self.layer(x, x, x, need_weights=False)[0] + x"
+    reference = make_reference(tmp_path / "reference", body, "torch.randn(2, 8, 32)", init=init, gradients=True)
+    # Its result lies in memory by positions first, which without gradients it would not.
+    other = f"with torch.enable_grad():\n    {body}"
+    assert finding(reference, tmp_path / "candidate", other, init=init) == ("OK", "")
+
+
 def test_a_gradient_that_is_zero_but_for_rounding_accuses_nobody(tmp_path: Path) -> None:
     init, body = f"{WEIGHT}\nself.shift = torch.nn.Parameter(torch.zeros(1))", "return (x * self.weight + self.shift)"
     softmax = f"{body}.softmax(1)"

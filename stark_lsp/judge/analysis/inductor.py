@@ -317,9 +317,6 @@ def _anew() -> Iterator[None]:
         for config, values in changed.items():
             known = {name: value for name, value in values.items() if hasattr(config, name)}
             stack.enter_context(config.patch(known))
-        # Without gradients, layers of torch are one operator each: slow with a mask, and nothing fuses with them.
-        stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
-        torch.backends.mha.set_fastpath_enabled(False)
         yield
 
 

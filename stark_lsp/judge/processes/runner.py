@@ -146,6 +146,7 @@ class Runner:
         self._init, self._weights = init, weights
         self._weights_dtype, self._autocast = weights_dtype, autocast
         self._device, self._mode, self._gradients = device, mode, gradients
+        modules.layers_as_called(gradients=gradients)
         if device == "cuda":
             torch.cuda.init()
 

@@ -66,6 +66,15 @@ def place(module: Any, device: str, mode: str) -> Any:
     return module
 
 
+def layers_as_called(*, gradients: bool) -> None:
+    """Have layers of torch compute as they do for a caller who records gradients, or does not, in whatever call.
+
+    Without gradients `nn.TransformerEncoderLayer` and `nn.MultiheadAttention` are one operator, whose results lie
+    otherwise in memory, and which gives NaN where the other way does not.
+    """
+    torch.backends.mha.set_fastpath_enabled(not gradients)
+
+
 def forward_context(mode: str = "eval", *, gradients: bool = False) -> Any:
     """Return the context every forward call runs in: for training gradients are recorded in any case."""
     return torch.enable_grad() if gradients or mode == TRAINING else torch.no_grad()

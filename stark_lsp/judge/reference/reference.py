@@ -63,6 +63,7 @@ class Reference(Original):
     ) -> None:
         super().__init__(problem, folder, progress)
         loaded(self)
+        modules.layers_as_called(gradients=gradients)
         self.gradients = gradients
         """Whether timed calls, and every other case, are made where gradients are recorded."""
         self.differentiable = False
