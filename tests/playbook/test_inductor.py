@@ -311,14 +311,6 @@ def test_a_class_that_logs_is_taken_as_a_whole(bench: Callable[..., Bench], monk
         close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
 
 
-def test_a_layer_of_torch_is_seen_as_its_operations(bench: Callable[..., Bench]) -> None:
-    layer = "nn.TransformerEncoderLayer(96, 4, 128, 0.0, batch_first=True)"
-    one = bench(SCALED.replace("self.norm = Scaled(eps)", f"self.norm = {layer}").replace("(32, 96)", "(2, 16, 96)"))
-    code = inductor.program(one.model, tuple(one.inputs), {})["code"]
-    assert "_transformer_encoder_layer_fwd" not in code
-    assert torch.backends.mha.get_fastpath_enabled()
-
-
 def test_an_infinite_argument_is_no_constant(bench: Callable[..., Bench]) -> None:
     old, new = (
         "x):\n        return torch.tanh(self.norm(x))",

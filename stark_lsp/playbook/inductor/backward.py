@@ -20,8 +20,8 @@ class _StarkTrained(_StarkDifferentiable):
     """Forward and backward by kernels; where other gradients are asked for, the PyTorch form is differentiated."""
 
     @staticmethod
-    def forward(ctx, kernels, backward, form, *tensors):
-        out = kernels(*tensors)
+    def forward(ctx, launched, backward, form, *tensors):
+        out = launched()
         if out is None:
             return None
         ctx.form, ctx.run, ctx.count = form, backward, len(tensors)
@@ -44,15 +44,8 @@ def _stark_laid(x, stride):
 '''
 
 _REPLAYED = {
-    "backward, form": "backward, captured, plain, form",
-    "        out = kernels(*tensors)\n": """\
-        graph = captured(tensors)
-        out, ctx.turn = (plain(*tensors), 0) if graph is None else graph(tensors)
-        ctx.graph = graph
-""",
-    "(out[place] for place in {saved})": "(out[place] for place in ({saved} if graph is None else ()))",
-    "grad[3:]": "grad[5:]",
-    "            return (None, *_Stark": "            return (None, None, None, *_Stark",
+    "        out = launched()\n": "        out, ctx.graph, ctx.turn = launched()\n",
+    "(out[place] for place in {saved})": "(out[place] for place in ({saved} if ctx.graph is None else ()))",
     """\
             return (None, None, None, *ctx.run(*kept, *gradients))
 """: """\
@@ -60,8 +53,8 @@ _REPLAYED = {
             found = ctx.run(*kept, *gradients) if graph is None else graph.back(ctx.run, ctx.turn, gradients)
         if found is None:
             given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors)
-            return (None, None, None, *_StarkDifferentiable.backward(given, *gradients))
-        return (None, None, None, None, None, *found)
+            return (None, *_StarkDifferentiable.backward(given, *gradients))
+        return (None, None, None, *found)
 """,
 }
 """What is otherwise where both are CUDA graphs."""

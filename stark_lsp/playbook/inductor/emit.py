@@ -81,7 +81,7 @@ def emit(
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
-    imports = [name for name in ("functools", "hashlib", "types") if f"{name}." in looked_at]
+    imports = [name for name in ("hashlib", "types") if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
         helpers = {**made.get("helpers", {}), **(back.made["helpers"] if back else {})}
@@ -89,7 +89,7 @@ def emit(
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
         ready = []
         shared = [graphs.text(back=back is not None)] if replayed else []
-        imports += graphs.IMPORTS if replayed else []
+        imports += ["functools", *(graphs.IMPORTS if replayed else [])]
     else:
         text = cpp.source(kernels, made["capability"], names_of)
         types = [f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()]
@@ -103,6 +103,7 @@ def emit(
         *rows,
         "",
         *arguments.made_for(tag, apart=named is None),
+        *([guards.CUDA] if on_gpu else []),
         "",
         "",
         *(line for text in (*shared, looked_at) for line in (*text.splitlines(), "", "")),
@@ -164,11 +165,13 @@ class _Arguments:
         inputs = {one["expression"]: one for one in self.inputs}
         weights = {f"self.{path}": one for path, one in self.weights.items()}
         named = {"MADE_FOR": inputs, "WEIGHTS": weights} if apart else {"MADE_FOR": inputs | weights}
-        return [
-            line
-            for name, given in named.items()
-            for line in (f"_{name}_{tag} = {{", *(f'    "{one}": ({_facts(given[one])}),' for one in given), "}")
-        ]
+        found = []
+        for name, given in named.items():
+            rows = [f'"{key}": ({_facts(one)})' for key, one in given.items()]
+            short = f"_{name}_{tag} = {{{', '.join(rows)}}}"
+            several = [f"_{name}_{tag} = {{", *(f"    {row}," for row in rows), "}"]
+            found += [short] if len(rows) < 2 and len(short) <= triton.WIDTH else several
+        return found
 
 
 def _path(expression: str) -> str:

@@ -21,7 +21,8 @@ _CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 _NOT_FINITE = re.compile(r"\b(?:nan|inf)\b")
 """What is written of a setting so, alone or in a tuple, is no expression."""
 _CAPABILITY = {"cpu": "torch.backends.cpu.get_cpu_capability()", "cuda": "_stark_capability(device)"}
-_CUDA = "_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)\n\n\n"
+CUDA = "_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)"
+"""What a candidate for a GPU needs as well."""
 _RUN = '''\
 def _stark_run(kernels, form, inputs, weights, made_for, capability):
     """What kernels compute, with the gradients of the PyTorch form; None where they were not made for what is given."""
@@ -35,13 +36,22 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
     # The form does not see what `torch.func.functional_call` puts in the place of a parameter.
     if any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights):
         return None
-{changes}    return _StarkDifferentiable.apply(kernels, lambda *given: form(*given[: len(inputs)]), *tensors)
+{changes}    with torch.no_grad():
+{launch}
+    return {apply}, lambda *given: form(*given[: len(inputs)]), *tensors)
 
 
 def _stark_fits(x, on, shape, stride, dtype):
     """Whether a tensor is one that kernels were made for, on a device."""
     return isinstance(x, torch.Tensor) and (x.device, x.dtype, x.shape) == (on, dtype, shape) and x.stride() == stride
 '''
+_LAUNCH = "        out = kernels(*tensors)"
+_REPLAY = """\
+        graph = captured(tensors)
+        out, turn = (plain(*tensors), 0) if graph is None else graph(tensors)"""
+_APPLY = "_StarkDifferentiable.apply(lambda: out"
+_TRAINED = "_StarkTrained.apply(lambda: out, backward"
+_REPLAYED = "_StarkTrained.apply(lambda: (out, graph, turn), backward"
 _ELSEWHERE = """\
     if device.index != torch.cuda.current_device():  # entering it would cost every call 4 us
         with torch.cuda.device(device):
@@ -150,7 +160,7 @@ def text(
     written: bool = True,
     changes: bool = False,
 ) -> str:
-    """Return what a candidate for a device needs; it needs torch, on a GPU functools, and hashlib if not `by_name`.
+    """Return what a candidate for a device needs; it needs torch, and hashlib if not `by_name`.
 
     Parameters
     ----------
@@ -177,10 +187,10 @@ def text(
     run = "\n\n".join([run, _UNDER] if autocast else [run]).replace("{dtype}", autocast)
     run = run.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
     run = run.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
-    if trained:
-        given = ", ".join(["kernels", *passed])
-        run = run.replace("_run(kernels,", f"_run({given},")
-        run = run.replace("_StarkDifferentiable.apply(kernels,", f"_StarkTrained.apply({given},")
+    replayed = "captured" in passed
+    run = run.replace("{launch}", _REPLAY if replayed else _LAUNCH)
+    run = run.replace("{apply}", _REPLAYED if replayed else _TRAINED if trained else _APPLY)
+    run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
     looks = [_PART] if by_name and parts else [] if by_name else [_WHOLE]
     behind = [trained] if trained else []
-    return (_CUDA if device == "cuda" else "") + "\n\n".join([*looks, run, gradients.TEXT, *behind])
+    return "\n\n".join([*looks, run, gradients.TEXT, *behind])

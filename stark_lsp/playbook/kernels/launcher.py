@@ -119,7 +119,9 @@ class Launcher:
         any_grad = " or ".join(grads) if len(grads) < 3 else f"any(x.requires_grad for x in ({floats}))"
         return [
             f"    if torch.is_grad_enabled() and {f'({any_grad})' if len(grads) == 2 else any_grad}:",
-            *_call("        return _StarkDifferentiable.apply", [self.spec.name, self.fallback, *names]),
+            "        with torch.no_grad():",
+            *_call(f"            out = {self.spec.name}", names),
+            *_call("        return _StarkDifferentiable.apply", ["lambda: out", self.fallback, *names]),
         ]
 
     def _contiguity(self, names: list[str]) -> list[str]:
