@@ -305,8 +305,10 @@ def test_a_class_that_logs_is_taken_as_a_whole(bench: Callable[..., Bench], monk
     # As transformers has it.
     once = functools.cache(lambda self, *said: self.warning(*said))
     monkeypatch.setattr(logging.Logger, "warning_once", once, raising=False)
-    text = SCALED.replace("return torch.tanh(", "logger.warning_once('only once')\n        return torch.tanh(")
-    made = write(bench(f"import logging\n\nlogger = logging.getLogger('model')\n{text}"))
+    text = SCALED.replace(
+        "return torch.tanh(", "logger.warning_once('old'); warnings.warn('old')\n        return torch.tanh("
+    )
+    made = write(bench(f"import logging\nimport warnings\n\nlogger = logging.getLogger('model')\n{text}"))
     with made.by_kernels(), torch.no_grad():
         close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
 

@@ -13,6 +13,7 @@ import inspect
 import logging
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -305,8 +306,8 @@ def _anew() -> Iterator[None]:
     import torch._functorch.config
     import torch._inductor.config
 
-    # What logs breaks a graph otherwise: transformers adds methods such as `warning_once`.
-    logs = {getattr(logging.Logger, name) for name in dir(logging.Logger) if name.startswith(LOGS)}
+    # What logs or warns breaks a graph otherwise: transformers adds methods such as `warning_once`.
+    logs = {getattr(logging.Logger, name) for name in dir(logging.Logger) if name.startswith(LOGS)} | {warnings.warn}
     changed: dict[Any, dict[str, Any]] = {
         torch._inductor.config: {"fx_graph_cache": False},
         # Who differentiates twice finds what was kept for backward as it was.
