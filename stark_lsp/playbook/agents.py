@@ -10,6 +10,7 @@ All state is in the nodes: a plan's parameters and a comment in each candidate n
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 from stark_lsp.agents.grounding.markers import annotate
 from stark_lsp.agents.observations import bandwidth_gbs
 from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.contract.errors import first_line
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
@@ -107,6 +109,13 @@ class PlaybookAgents:
             self._reason = f"The playbook has nothing to propose: {error}."
         except CannotWrite as error:
             self._reason = f"The playbook has nothing to propose: {error}, so forward cannot be written anew."
+        except Exception as error:  # noqa: BLE001 - what torch.compile writes, and a model, need nothing of this
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}, line {where.lineno}"
+            self._reason = (
+                f"The playbook's own kernels are left out by a mistake of ours ({first_line(error)}, {place})"
+            )
+            tell(f"{self._reason}; please report it.")
 
     @property
     def _eager_ms(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -186,6 +187,17 @@ def test_a_module_without_a_fusible_group_gets_an_honest_answer(bench: Callable[
     text = DATA.replace("if x.sum() > 0:\n            return x * 2 + 1\n        return x", "return x @ x.t()")
     with pytest.raises(NothingToPropose, match="no group of operations"):
         bench(text).plan()
+
+
+def test_a_mistake_of_its_own_is_told_and_leaves_the_rest(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, told = bench(text_of(BY_NAME["tanh_gelu"])), []
+    monkeypatch.setattr(PlaybookAgents, "_emit", lambda *given: ()[1])
+    agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, tell=told.append)
+    (note,) = told
+    assert "a mistake of ours (IndexError: tuple index out of range, test_playbook_agents.py, line" in note
+    assert asyncio.run(agents.reason()) in note
 
 
 def test_a_decorated_forward_gets_an_honest_answer(bench: Callable[..., Bench]) -> None:
