@@ -111,11 +111,9 @@ class PlaybookAgents:
             self._reason = f"The playbook has nothing to propose: {error}, so forward cannot be written anew."
         except Exception as error:  # noqa: BLE001 - what torch.compile writes, and a model, need nothing of this
             where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(where.filename).name}, line {where.lineno}"
-            self._reason = (
-                f"The playbook's own kernels are left out by a mistake of ours ({first_line(error)}, {place})"
-            )
-            tell(f"{self._reason}; please report it.")
+            what = f"{first_line(error)}, {Path(where.filename).name}, line {where.lineno}"
+            self._reason = f"The playbook's own kernels are left out by a mistake of ours ({what})."
+            tell(f"{self._reason} Please report it.")
 
     @property
     def _eager_ms(self) -> float:
