@@ -37,6 +37,7 @@ def _stark_attention_kernel(
     FLAT: tl.constexpr,
     LOOK: tl.constexpr,
     HALF: tl.constexpr,
+    SAFE: tl.constexpr,
     HEAD: tl.constexpr,
     WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
@@ -90,12 +91,16 @@ def _stark_attention_kernel(
         total = total * shrunk + tl.sum(weights, 1)[:, None]
         found = found * shrunk + tl.dot(weights.to(values.dtype), values, input_precision="bf16x3")
         largest = larger
+    total = tl.where(total == 0.0, 1.0, total) if SAFE else total
     start = out + of * rows * HEAD
     tl.store(start + row * HEAD + at[None, :], found / total, (row < rows) & wide)
 
 
-def _stark_attention(q, k, v, mask, scale, put):
-    """Return softmax(q @ k * scale + mask) @ v; put, scores are what the mask is where that is not 0."""
+def _stark_attention(q, k, v, mask, scale, put, safe=False):
+    """Return softmax(q @ k * scale + mask) @ v; put, scores are what the mask is where that is not 0.
+
+    A row that the mask leaves nothing of is NaN, safe 0.
+    """
     batch, heads, rows, width = q.shape
     out = torch.empty((batch, heads, rows, width), dtype=q.dtype, device=q.device)
     masked, half = mask is not None, q.element_size() == 2
@@ -120,6 +125,7 @@ def _stark_attention(q, k, v, mask, scale, put):
         FLAT=masked and mask.stride(2) == 0,
         LOOK=masked and k.shape[-1] > 256,
         HALF=half,
+        SAFE=safe,
         HEAD=width,
         WIDTH=triton.next_power_of_2(width),
         ROWS=block,

@@ -142,17 +142,28 @@ def test_scores_that_are_given_are_no_attention() -> None:
 
 
 @pytest.mark.parametrize(
-    ("masked", "causal", "scale", "turned"),
-    [(False, False, None, True), (False, True, None, True), (True, False, 0.5, True), (False, False, 0.5, False)],
+    ("masked", "causal", "scale", "turned", "half"),
+    [
+        (False, False, None, True, False),
+        (False, True, None, True, False),
+        (True, False, 0.5, True, False),
+        (False, False, 0.5, False, False),
+        (True, False, None, True, True),
+    ],
 )
-def test_what_pytorch_calls_attention_is_ours(masked: bool, causal: bool, scale: float | None, turned: bool) -> None:
-    q, k, v, mask = tried()
+def test_what_pytorch_calls_attention_is_ours(
+    masked: bool, causal: bool, scale: float | None, turned: bool, half: bool
+) -> None:
+    q, k, v, mask = (one.to(torch.bfloat16 if half else torch.float32) for one in tried())
     if not turned:
         q, k, v = (one.contiguous() for one in (q, k, v))
+    # That of half precision lies by columns, the same for each of the batch.
+    mask = mask.mT.contiguous().mT if half else mask
     given = mask.expand(2, HEADS, LENGTH, LENGTH) if masked else None
 
     def form(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        theirs = torch.ops.aten._scaled_dot_product_efficient_attention
+        by = torch.ops.aten
+        theirs = by._scaled_dot_product_cudnn_attention if half else by._scaled_dot_product_efficient_attention
         return theirs(q, k, v, given, False, 0.0, causal, scale=scale)[0]
 
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
@@ -164,5 +175,9 @@ def test_what_pytorch_calls_attention_is_ours(masked: bool, causal: bool, scale:
     made.recompile()
     out = made(q, k, v)
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, given, 0.0, causal, scale=scale)
-    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+    room = 2e-2 if half else 1e-5
+    torch.testing.assert_close(out, expected, rtol=room, atol=room)
+    cloned = [node.meta["val"].shape for node in made.graph.nodes if node.target is torch.ops.aten.clone.default]
+    assert (mask.shape[-2:] in [one[-2:] for one in cloned]) is half
+    assert all(one.numel() <= mask.numel() for one in cloned if one[-2:] == mask.shape[-2:])
     assert out.stride() == before

@@ -22,26 +22,51 @@ LEAST = 1 << 17
 _SAME = (aten.view.default, aten.reshape.default, aten.clone.default, aten.expand.default)
 
 
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, scale: float, put: bool) -> torch.Tensor:
-    """Return `softmax(q @ k * scale + mask) @ v`; `put`, scores are what the mask is where that is not 0."""
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, scale: float, put: bool, safe: bool = False
+) -> torch.Tensor:
+    """Return `softmax(q @ k * scale + mask) @ v`; `put`, scores are what the mask is where that is not 0.
+
+    A row that the mask leaves nothing of is NaN, `safe` 0, as PyTorch's kernels have it.
+    """
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = q.to(wide) @ k.to(wide) * scale
     if mask is not None:
         scores = torch.where(mask == 0, scores, mask.to(wide)) if put else scores + mask
-    return (torch.softmax(scores, -1) @ v.to(wide)).to(q.dtype).contiguous()
+    weights = torch.softmax(scores, -1)
+    if safe:
+        weights = torch.where((scores == -math.inf).all(-1, keepdim=True), 0.0, weights)
+    return (weights @ v.to(wide)).to(q.dtype).contiguous()
 
 
 _LIBRARY = torch.library.Library("stark", "DEF")
-_LIBRARY.define("attention(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool put) -> Tensor")
+_LIBRARY.define(
+    "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool put, bool safe=False) -> Tensor"
+)
 _LIBRARY.impl("attention", attention, "CompositeExplicitAutograd")
-_LIBRARY.impl("attention", lambda q, k, v, mask, scale, put: q.new_empty((*q.shape[:-1], v.shape[-1])), "Meta")
+_LIBRARY.impl("attention", lambda q, k, v, *more: q.new_empty((*q.shape[:-1], v.shape[-1])), "Meta")
 _CALL = torch.ops.stark.attention.default
 _ENDS = (-math.inf, 0.0)
 _FLASH = aten._scaled_dot_product_flash_attention.default
-_MEMORY_EFFICIENT = aten._scaled_dot_product_efficient_attention.default
+_MASKED = (
+    aten._scaled_dot_product_efficient_attention.default,
+    getattr(aten, "_scaled_dot_product_cudnn_attention", aten._scaled_dot_product_efficient_attention).default,
+)
+"""PyTorch's kernels that take a mask: CUTLASS's, and cuDNN's for half precision, which torch 2.4 has not."""
 
 
-class Attention(Rule):
+class _Rule(Rule):
+    def _by_rows(self, mask: Node) -> Node:
+        """Return a mask whose columns lie side by side, since a row's are read together; nothing is repeated for it."""
+        if not mask.meta["val"].dim() or mask.meta["val"].stride(-1) <= 1:
+            return mask
+        for dim, (size, stride) in enumerate(zip(mask.meta["val"].shape, mask.meta["val"].stride())):
+            if size > 1 and not stride:
+                mask = self.call(aten.slice.Tensor, mask, dim, 0, 1)
+        return self.call(aten.clone.default, mask, memory_format=torch.contiguous_format)
+
+
+class Attention(_Rule):
     """`softmax(q @ k) @ v` of float32, its scores scaled and masked on the way or not."""
 
     OF = (aten.bmm.default,)
@@ -79,10 +104,7 @@ class Attention(Rule):
             raise Cannot
         if mask is not None:
             mask = self._mask(mask, dtypes.pop()) if put else mask
-            if mask.meta["val"].dim() and mask.meta["val"].stride(-1) > 1:
-                # Columns of a row are read together.
-                mask = self.call(aten.clone.default, mask, memory_format=torch.contiguous_format)
-            parts.append(self.call(aten.expand.default, mask, size))
+            parts.append(self.call(aten.expand.default, self._by_rows(mask), size))
         if len(batch) == 1:
             parts = [self.call(aten.unsqueeze.default, one, 1) for one in parts]
         q, k, v, *masks = parts
@@ -192,38 +214,43 @@ class HalfPrecision(Attention):
         return self.call(self.CASTS[0], mask, dtype)
 
 
-class Called(Rule):
-    """`scaled_dot_product_attention` of float32, which PyTorch has in kernels of CUTLASS's."""
+class Called(_Rule):
+    """`scaled_dot_product_attention` of float32, and with a mask that is given of bfloat16 and float16 too."""
 
     OF = (operator.getitem,)
 
     def result(self) -> Node:
         """Return the call, its result laid out as theirs is."""
         theirs, place = self._node.args
-        if place or theirs.target is not _MEMORY_EFFICIENT:
+        if place or theirs.target not in _MASKED:
             raise Cannot
         if set(theirs.kwargs) - {"scale"}:
             raise Cannot
         q, k, v, mask, _, dropout, causal, *_ = (*theirs.args, 0.0, False)[:7]
-        size, keys, values = shape_of(q), shape_of(k), shape_of(v)
+        # Without a mask, in half precision, theirs is as good.
+        if q.meta["val"].dtype is not torch.float32 and mask is None:
+            raise Cannot
+        size, keys, values = ([int(one) for one in each.meta["val"].shape] for each in (q, k, v))
         rows, columns, width = size[-2], keys[-2], size[-1]
         if dropout or keys != values or keys[:2] != size[:2] or keys[-1] != width:
             raise Cannot
         others = [one for one in theirs.users if one is not self._node]
         if any(one.users for one in others):
             raise Cannot
-        if width not in WIDTHS or math.prod(size[:3]) * columns < LEAST or q.meta["val"].dtype is not torch.float32:
+        if width not in WIDTHS or math.prod(size[:3]) * columns < LEAST:
             raise Cannot
         if causal:
             mask = self._before(rows, columns, [*size[:2], rows, columns])
         elif mask is not None:
-            mask = self.call(aten.expand.default, mask, [*size[:2], rows, columns])
+            mask = self.call(aten.expand.default, self._by_rows(mask), [*size[:2], rows, columns])
         for one in others:  # it draws numbers at times, so nobody else removes it
             self._graph.erase_node(one)
         scale = theirs.kwargs.get("scale")
         scale = 1.0 / math.sqrt(width) if scale is None else scale
         turned = self.call(aten.permute.default, k, [0, 1, 3, 2])
-        made = self.call(_CALL, q, turned, v, mask, scale, bool(causal))
+        # Of a mask that is given, a row may leave nothing.
+        safe = mask is not None and not causal
+        made = self.call(_CALL, q, turned, v, mask, scale, bool(causal), safe)
         if self._node.meta["val"].is_contiguous():
             return made
         made = self.call(aten.permute.default, made, [0, 2, 1, 3])
