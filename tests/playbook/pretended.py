@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,7 +105,10 @@ def written(form: Any, tensors: list[torch.Tensor], families: Sequence[str] = ()
         given = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cuda") for x in tensors]
         graph = make_fx(form, decomposition_table=select_decomp_table())(*given)
         assert not families or rewrites.apply(graph.graph, families)
-        lowering = GraphLowering(graph, example_inputs=given, shape_env=mode.shape_env)
+        # As `torch.compile` has it, which looks whether inputs are aligned.
+        known = "inputs_to_check" in signature(GraphLowering).parameters
+        more: dict[str, Any] = {"inputs_to_check": range(len(given))} if known else {}
+        lowering = GraphLowering(graph, example_inputs=given, shape_env=mode.shape_env, **more)
         with (
             V.set_graph_handler(lowering),
             V.set_extern_kernel_nodes([]),
