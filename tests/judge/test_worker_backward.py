@@ -94,6 +94,9 @@ def test_layers_of_torch_compute_as_they_do_where_gradients_are_recorded(tmp_pat
     # Its result lies in memory by positions first, which without gradients it would not.
     other = f"with torch.enable_grad():\n    {body}"
     assert finding(reference, tmp_path / "candidate", other, init=init) == ("OK", "")
+    assert any("fast path" in note for note in reference.notes)
+    plain = make_reference(tmp_path / "plain", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    assert not any("fast path" in note for note in plain.notes)
 
 
 def test_a_gradient_that_is_zero_but_for_rounding_accuses_nobody(tmp_path: Path) -> None:

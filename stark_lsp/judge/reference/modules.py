@@ -66,11 +66,15 @@ def place(module: Any, device: str, mode: str) -> Any:
     return module
 
 
+FAST = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
+"""Layers that compute otherwise under `torch.no_grad()`."""
+
+
 def layers_as_called(*, gradients: bool) -> None:
     """Have layers of torch compute as they do for a caller who records gradients, or does not, in whatever call.
 
-    Without gradients `nn.TransformerEncoderLayer` and `nn.MultiheadAttention` are one operator, whose results lie
-    otherwise in memory, and which gives NaN where the other way does not.
+    Without gradients those of `FAST` are one operator, whose results lie otherwise in memory, and which gives NaN
+    where the other way does not.
     """
     torch.backends.mha.set_fastpath_enabled(not gradients)
 

@@ -28,6 +28,10 @@ RESCALED = (
     "judged with these weights scaled so that inputs come through (standard deviation sqrt(2 / fan-in)), with running "
     "statistics to match."
 )
+SLOW = (
+    "Its attention layers of PyTorch have a fast path under torch.no_grad() that computes otherwise, and is left out "
+    "here, also where figures say no_grad. For inference alone: gradients=off."
+)
 
 
 class Reference(Original):
@@ -176,6 +180,8 @@ class Reference(Original):
             with modules.forward_context(self.mode, gradients=True):
                 result = self._measured(lambda: self.module(*args, **kwargs))
             self.differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
+            if any(isinstance(part, modules.FAST) for part in self.module.modules()):
+                self.notes.append(SLOW)
         except Exception as error:  # noqa: BLE001 - the user's class; said in the notes
             self.gradients = first.recorded = False
             kind = describe(error)
