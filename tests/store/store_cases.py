@@ -15,14 +15,14 @@ from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, 
 
 TEXT = "import torch\n\n\nclass Model(torch.nn.Module):\n    pass\n"
 PROBLEM = Problem(
-    path="/home/ada/work/net/model.py",
+    path="/home/ada/code/net/model.py",
     qualname="Model",
     text=TEXT,
     slice=SourceSlice(TEXT, (0, 1, 2, 3, 4)),
     class_span=Span(3, 4),
     inputs=InputSpec(),
 )
-ENVIRONMENT = Environment("a CPU", "cpu", "3.11", "/home/ada/work/.venv/bin/python", "2.13")
+ENVIRONMENT = Environment("a CPU", "cpu", "3.11", "/home/ada/code/.venv/bin/python", "2.13")
 REFERENCE = Reference(ENVIRONMENT, Baselines(Timing(10.0, 9.9, 10.1, 100)))
 TOOL = Tool("submit_plan", "Hand the plan in.", {"type": "object", "properties": {"title": {"type": "string"}}})
 SYSTEM = "You write fast code. " * 40
@@ -39,7 +39,7 @@ def tree() -> tuple[Node, ...]:
     root = Verdict(VerdictStatus.OK, "the reference", runtime=Timing(10.0, 9.9, 10.1, 100), environment=ENVIRONMENT)
     good = Verdict(VerdictStatus.OK, runtime=timing, speedup_vs_eager=Interval(2.0, 1.9, 2.1), environment=ENVIRONMENT)
     bad = Verdict(
-        VerdictStatus.COMPILE_ERROR, "expected ';'", log="-I/home/ada/include /home/ada/work/net/k.cpp:3: error"
+        VerdictStatus.COMPILE_ERROR, "expected ';'", log="-I/home/ada/include /home/ada/code/net/k.cpp:3: error"
     )
     plan = Plan("Fuse the gate", "Six passes become one.")
     return (

@@ -133,8 +133,8 @@ def test_a_run_that_had_not_ended_is_finished_here_and_says_how_it_was(store: Ru
 
 def test_an_anonymous_transcript_says_nowhere_where_files_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    told = "File /home/ada/work/net/model.py, line 3; /home/ada/.cache/x.so; cd '/home/ada'; ../adam/home"
-    whole = replace(WHOLE, exchanges=(exchange(1, body=told, tool_input={"/home/ada/a": "/home/ada/work/b.h"}),))
+    told = "File /home/ada/code/net/model.py, line 3; /home/ada/.cache/x.so; cd '/home/ada'; ../adam/home"
+    whole = replace(WHOLE, exchanges=(exchange(1, body=told, tool_input={"/home/ada/a": "/home/ada/code/b.h"}),))
     text = transcripts.dumps(whole, anonymous=True)
     assert "/home/ada" not in text
     made = transcripts.loads(text)
@@ -149,7 +149,7 @@ def test_an_anonymous_transcript_says_nowhere_where_files_lie(monkeypatch: pytes
     assert made.exchanges[0].question.body == "File model.py, line 3; .cache/x.so; cd ''; ../adam/home"
     assert made.exchanges[0].answer.tool_input == {"a": "b.h"}
     assert made.run.problem.text == WHOLE.run.problem.text, "what is no path stays"
-    assert "/home/ada/work/net/model.py" in transcripts.dumps(whole)
+    assert "/home/ada/code/net/model.py" in transcripts.dumps(whole)
 
 
 @pytest.mark.parametrize(
