@@ -48,11 +48,13 @@ _LIBRARY.impl("attention", lambda q, k, v, *more: q.new_empty((*q.shape[:-1], v.
 _CALL = torch.ops.stark.attention.default
 _ENDS = (-math.inf, 0.0)
 _FLASH = aten._scaled_dot_product_flash_attention.default
-_MASKED = (
-    aten._scaled_dot_product_efficient_attention.default,
-    getattr(aten, "_scaled_dot_product_cudnn_attention", aten._scaled_dot_product_efficient_attention).default,
+_THEIRS = ("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
+_MASKED = tuple(
+    getattr(aten, name).default
+    for name in _THEIRS
+    if hasattr(aten, name) and "attn_bias" in str(getattr(aten, name).default._schema)
 )
-"""PyTorch's kernels that take a mask: CUTLASS's, and cuDNN's for half precision, which torch 2.4 has not."""
+"""PyTorch's kernels that take a mask: CUTLASS's, and cuDNN's for half precision, which in torch 2.4 takes none."""
 
 
 class _Rule(Rule):
