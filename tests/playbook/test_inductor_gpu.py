@@ -193,6 +193,9 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     assert [name for name, _ in next(one_graph).kernels] == ["algebra", "launch"]
     waits = next(recipes.Switches().following(plain, of_attention, 0.2))
     assert [name for name, _ in waits.kernels] == ["attention", "products", "launch"]
+    # A GPU that was seen to wait for a third of a long call would not by the usual time of a launch.
+    waits_long = recipes.Switches().following(plain, replace(of_images, inputs=40 << 20), 1.0, waiting=0.3)
+    assert [name for name, _ in next(waits_long).kernels] == ["launch"]
     # Copying 100 MiB takes longer than launching five kernels.
     assert names(plain, replace(of_images, inputs=100 << 20), 0.2) == [["tuning"], ["layout"]]
     layout = next(one for one in recipes.Switches().following(plain, of_images, 0.2) if one.label("layout"))

@@ -53,9 +53,10 @@ class Facts:
     training: bool = False
     """Whether a call has backward behind it."""
 
-    def saved_by_graph(self, launches: int, call_ms: float) -> bool:
-        """Whether replaying so many launches of such a call is worth copying its inputs."""
-        return launches > 1 and LAUNCH_MS * launches - 2 * self.inputs / COPIED_PER_MS > WORTH * call_ms
+    def saved_by_graph(self, launches: int, call_ms: float, waiting: float = 0.0) -> bool:
+        """Whether replaying so many launches of such a call, or the share seen waiting, is worth copying its inputs."""
+        saved = max(LAUNCH_MS * launches, waiting * call_ms)
+        return launches > 1 and saved - 2 * self.inputs / COPIED_PER_MS > WORTH * call_ms
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class Switch:
         """Whether it comes before kernels of the playbook's own."""
         return self.name == ALGEBRA or self.joins
 
-    def serves(self, facts: Facts, call_ms: float) -> bool:
-        """Whether it can make a difference to a program that takes so long."""
+    def serves(self, facts: Facts, call_ms: float, waiting: float = 0.0) -> bool:
+        """Whether it can make a difference to a program that takes so long; `waiting` as in `Switches.following`."""
         if facts.training and (self.rewrites or self.products or self.plain) and not self.source:
             return False  # These are for forward alone, which backward would compute anew.
         if self.rewrites:
@@ -116,7 +117,9 @@ class Switch:
         if self.name == LAYOUT:
             return facts.convolutions
         if self.replayed:
-            return facts.saved_by_graph(facts.calls if self.plain else facts.steps, call_ms)
+            # How long the GPU waited was seen with the program, not with the original's own kernels.
+            launches, seen = (facts.calls, 0.0) if self.plain else (facts.steps, waiting)
+            return facts.saved_by_graph(launches, call_ms, seen)
         return facts.kernels > 0
 
 
@@ -238,7 +241,7 @@ class Switches:
         if waiting > MUCH:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
         free = [one for one in behind if design.label(one.name) is None and not one.repair]
-        serving = [one for one in free if one.serves(facts, call_ms)]
+        serving = [one for one in free if one.serves(facts, call_ms, waiting)]
         # Work that need not be done is not made quicker first; launches for what is left are saved with it.
         less = [one for one in serving if one.name == ALGEBRA]
         graph = [one for one in serving if one.replayed and not one.plain and waiting > MUCH]
