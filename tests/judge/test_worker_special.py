@@ -62,6 +62,19 @@ def test_the_batch_is_sliced_or_repeated_in_all_tensors_that_share_it() -> None:
     assert torch.equal(variant.alternatives[0][1]()[0][0][2], variant.alternatives[0][1]()[0][0][0])
 
 
+def test_integers_that_may_name_a_row_name_one_that_a_smaller_batch_has() -> None:
+    x, edges, kinds = torch.randn(100, 3), torch.tensor([[0, 99, 5], [7, 36, 98]]), torch.tensor([3, 250])
+    made = [make()[0] for one in special.batches(((x, edges, kinds), {})) for _, make in one.alternatives]
+    assert [len(rows) for rows, _, _ in made] == [23, 1]
+    for rows, ends, others in made:
+        assert int(ends.max()) < len(rows)
+        assert torch.equal(others, kinds)
+    small = special.smaller(((x, edges), {}))
+    assert small is not None
+    rows, ends = small.alternatives[0][1]()[0]
+    assert int(ends.max()) < len(rows) < 100
+
+
 def test_outputs_must_follow_the_batch() -> None:
     size = torch.Size
     assert special.took_batch([size([8, 2])], [size([3, 2])], 8, 3)

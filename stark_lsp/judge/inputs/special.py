@@ -194,10 +194,18 @@ def took_batch(before: list[torch.Size], now: list[torch.Size], size: int, new: 
 
 
 def resized(arguments: Arguments, chosen: set[int], size: int) -> Callable[[], Arguments]:
-    """Return what makes a variant with another first dimension of the tensors whose `id` is in `chosen`."""
+    """Return what makes a variant with another first dimension of the tensors whose `id` is in `chosen`.
+
+    Integers that may say which row of these is meant, as the edges of a graph do, say a row that is still there: on a
+    GPU one beyond the end leaves the whole process unusable.
+    """
+    rows = next(tensor.shape[0] for tensor in modules.tensors_of(arguments) if id(tensor) in chosen)
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in chosen:
+        remade = id(tensor) in chosen
+        if size < rows and _says_rows(tensor, rows):
+            tensor = tensor % size
+        if not remade:
             return tensor
         if size <= tensor.shape[0]:
             # A copy: a large tensor is not to be kept for a few rows of it.
@@ -205,6 +213,14 @@ def resized(arguments: Arguments, chosen: set[int], size: int) -> Callable[[], A
         return tensor.repeat(-(-size // tensor.shape[0]), *[1] * (tensor.dim() - 1))[:size].contiguous()
 
     return lambda: modules.map_tensors(arguments, change)
+
+
+def _says_rows(tensor: torch.Tensor, rows: int) -> bool:
+    """Whether these are integers that all could be the number of a row."""
+    if tensor.dtype not in (torch.int32, torch.int64) or not tensor.numel():
+        return False
+    least, most = torch.aminmax(tensor)
+    return 0 <= int(least) and int(most) < rows
 
 
 def strided(arguments: Arguments) -> Iterator[Special]:
