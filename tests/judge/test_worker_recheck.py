@@ -190,7 +190,7 @@ def test_what_a_runner_claims_to_have_kept_never_harms_the_judge(name: str, tmp_
             hostile(path, heads, tree)
             return tensorfile.load(path, limit)
 
-        def alone(self, seed: str, index: int, limit: int) -> tensorfile.Loaded:
+        def alone(self, seed: str, index: int, limit: int, *close_by: object) -> tensorfile.Loaded:
             return tensorfile.capture(torch.tensor([1.0, 2.0]), "cpu")
 
     runner: Any = Runner()
@@ -199,3 +199,31 @@ def test_what_a_runner_claims_to_have_kept_never_harms_the_judge(name: str, tmp_
         drawn.look("seed", Round(Sample(1.0, [1.0]), [digest_of(torch.zeros(2))]))
     assert raised.value.finding.status in ("CHEATED", "WRONG_SHAPE")
     assert len(raised.value.finding.message) < 1200
+
+
+def test_what_rounding_decides_while_timed_may_be_decided_otherwise() -> None:
+    codes, others = torch.arange(100.0), torch.arange(100.0)
+    others[7] = 50.0  # as near as 7
+
+    class Decides:
+        """Gives one code or the other where inputs are moved, as draws have it."""
+
+        def __init__(self, *given: torch.Tensor) -> None:
+            self.given = given
+
+        def alone(self, seed: str, index: int, limit: int, moved: int = 0, autocast: str = "") -> tensorfile.Loaded:
+            return tensorfile.capture(self.given[moved % len(self.given)].clone(), "cpu")
+
+        kept = alone
+
+    def looked_at_in(candidate: torch.Tensor) -> None:
+        runner: Any = Decides(candidate)
+        runner.kept = lambda index, limit: runner.alone("", index, limit)
+        reference: Any = Decides(codes, others)
+        Recheck(runner, reference, 8).look("seed", Round(Sample(1.0, [1.0]), [digest_of(candidate)]))
+
+    looked_at_in(others)
+    neither = others.clone()
+    neither[8] = 9.0
+    with pytest.raises(Failed, match=r"1 % of the elements are off|2 % of the elements are off"):
+        looked_at_in(neither)

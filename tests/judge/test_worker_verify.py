@@ -369,6 +369,38 @@ def test_where_the_problem_is_ill_conditioned_an_honest_candidate_is_not_blamed(
     )
 
 
+DECIDES = "scores = {}\nchosen = scores.argmax(1)\nreturn self.codes[chosen], chosen"
+CODES = """w = torch.randn(256, 1)
+self.register_buffer("w", torch.cat([w, w.flip(0)], 1))
+self.register_buffer("codes", torch.randn(2, 8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("scores", "found"),
+    [
+        ("x.flip(1) @ self.w.flip(0)", "OK"),
+        ("(x.double() @ self.w.double()).float()", "OK"),
+        ("(x @ self.w).bfloat16()", "WRONG_RESULT"),
+        ("torch.cat([x[:-100] @ self.w, x[-100:] @ self.w.flip(1)])", "WRONG_RESULT"),
+        ("torch.cat([x[:-1] @ self.w, x[-1:] @ self.w.flip(1)])", "WRONG_RESULT"),
+    ],
+)
+def test_what_rounding_decides_may_be_decided_otherwise_and_nothing_else(
+    scores: str, found: str, tmp_path: Path
+) -> None:
+    # Of some rows both scores are the same but for the order in which they are summed.
+    making = "(lambda x: torch.cat([(x[:20] + x[:20].flip(1)) / 2, x[20:]]))(torch.randn(4096, 256))"
+    reference = make_reference(tmp_path / "r", DECIDES.format("x @ self.w"), making, init=CODES, special_inputs=False)
+    status, message = finding(reference, tmp_path / "c", DECIDES.format(scores), init=CODES)
+    assert status == found, message
+    assert next(reference.module.buffers()).device.type == "cpu"
+    if found == "OK":
+        verifier = verify(reference, tmp_path / "d", DECIDES.format(scores), init=CODES)
+        assert any("rounding decides" in note for note in verifier.notes)
+        assert verifier.figures.max_rel < 1e-5
+
+
 def test_inputs_that_the_reference_changes_must_be_changed_alike_in_every_case(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "r", "x.add_(1)\nreturn x * 2", "torch.randn(4, 8)")
     assert reference.changes_inputs

@@ -15,6 +15,7 @@ import torch
 from ..reference import modules
 from ..transport import tensorfile, values
 from . import compare, forward
+from .nearby import moved
 
 if TYPE_CHECKING:
     from ..inputs.cases import Case
@@ -33,8 +34,6 @@ DRAWS = 5
 SETTLED = 1e-4
 """Relative change up to which a gradient, if it changed at all, is no mere rounding: that comes so close by chance in
 one draw of ten thousand, so two are enough then."""
-ROUNDINGS = 4.0
-"""By how many roundings inputs are moved."""
 
 
 class Backward:
@@ -59,15 +58,15 @@ class Backward:
         self.nbytes = modules.nbytes_of(self.expected)
         changes: dict[str, list[float]] = {name: [] for name in self.expected}
         for seed in range(DRAWS):
-            moved = self._step(
+            other = self._step(
                 reference,
                 modules.map_tensors(
-                    reference.arguments(case.inputs_path), partial(_moved, seed=seed, autocast=reference.autocast)
+                    reference.arguments(case.inputs_path), partial(moved, seed=seed, autocast=reference.autocast)
                 ),
-                [None if flow is None else _moved(flow, seed, reference.autocast) for flow in flows],
+                [None if flow is None else moved(flow, seed, reference.autocast) for flow in flows],
             )
             for name, seen in changes.items():
-                seen.append(_off(self.expected[name], moved[name]))
+                seen.append(_off(self.expected[name], other[name]))
             if seed > 0 and all(not _steady(seen) or _settled(seen) for seen in changes.values()):
                 break
         self._steady = [name for name, seen in changes.items() if _steady(seen)]
@@ -123,17 +122,6 @@ def prepare(reference: Reference, case: Case) -> Backward | None:
 def _nbytes(reference: Reference, case: Case) -> int:
     """Return the bytes of inputs and weights, which are those of their gradients."""
     return case.inputs_nbytes + sum(weight.numel() * weight.element_size() for weight in reference.module.parameters())
-
-
-def _moved(tensor: torch.Tensor, seed: int, autocast: str) -> torch.Tensor:
-    """Return a tensor whose elements are moved by the last bits that count; `autocast` is what they are cast to."""
-    if not tensor.dtype.is_floating_point:
-        return tensor
-    counts = getattr(torch, autocast) if autocast else tensor.dtype
-    step = ROUNDINGS * max(torch.finfo(one).eps for one in (counts, tensor.dtype))
-    generator = torch.Generator(tensor.device).manual_seed(seed)
-    noise = torch.randn(tensor.shape, generator=generator, device=tensor.device)
-    return (tensor.detach() * (1.0 + step * noise)).to(tensor.dtype)
 
 
 def _off(expected: torch.Tensor, found: torch.Tensor) -> float:

@@ -33,13 +33,17 @@ class Difference:
 
     def beyond(self, tolerance: float, share: float = 0.0) -> int:
         """Return how many elements differ by more than the tolerance and a share of their own magnitude."""
-        ref, out = self.pair
-        count = 0
-        for _, a, b in _pieces(ref, out):
-            a, b = _wide(a), _wide(b)
+        return sum(int(off.sum()) for _, off in self._off(tolerance, share))
+
+    def places(self, tolerance: float) -> torch.Tensor:
+        """Return the flat indices of the elements that differ by more than the tolerance."""
+        return torch.cat([begin + off.nonzero().flatten() for begin, off in self._off(tolerance)])
+
+    def _off(self, tolerance: float, share: float = 0.0) -> Iterator[tuple[int, torch.Tensor]]:
+        for begin, a, b in _pieces(*self.pair):
+            a, b = wide(a), wide(b)
             room = tolerance * self.scale + share * a.abs()
-            count += int((((a - b).abs() > room) | ((a != b) & (tolerance == 0))).sum())
-        return count
+            yield begin, ((a - b).abs() > room) | ((a != b) & (tolerance == 0))
 
 
 def difference(ref: torch.Tensor, out: torch.Tensor) -> Difference:
@@ -101,7 +105,7 @@ def _careful(a: torch.Tensor, b: torch.Tensor, begin: int, result: Difference) -
     exact = not (a.dtype.is_floating_point or a.dtype.is_complex)
     # Neighbours above 2**53 are the same in float64.
     unequal = a != b if exact else None
-    a, b = _wide(a), _wide(b)
+    a, b = wide(a), wide(b)
     finite_a, finite_b = torch.isfinite(a), torch.isfinite(b)
     both = finite_a & finite_b
     if not bool(both.all()):
@@ -144,7 +148,7 @@ def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(a, b)
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def wide(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor in the widest type of its kind."""
     return tensor.to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -45,6 +46,10 @@ WIDENED = (
 TF32 = (
     "It differs from the original as that does from float64, by up to {:.1g} of the largest value: PyTorch allows TF32 "
     "in convolutions. Without TF32 both agree."
+)
+JUMPS = (
+    "Where rounding decides between two results, as between codes that are equally near, it may give the other one. So "
+    "does the original where inputs change in their last bits; evaluators that do not look there may call it wrong."
 )
 
 
@@ -187,7 +192,12 @@ class Verifier:
 
     def _compare(self, case: Case, outputs: tensorfile.Loaded, figures: compare.Figures, *, dense: bool = True) -> None:
         what = self.reference.what
-        compare.compare(case.outputs, outputs, figures, case.own_errors, what, dense=dense, tolerance=self._tolerance)
+        nearby = partial(self.reference.nearby, case)
+        share = compare.compare(
+            case.outputs, outputs, figures, case.own_errors, what, dense=dense, tolerance=self._tolerance, nearby=nearby
+        )
+        if share and JUMPS not in self.notes:
+            self.notes.append(JUMPS)
 
     def _hold_to_fixed(self, case: Case, outputs: tensorfile.Loaded) -> None:
         """See whether evaluators with a fixed tolerance would agree, see `compare.hold_to_fixed`."""

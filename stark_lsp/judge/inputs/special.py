@@ -220,7 +220,7 @@ def _says_rows(tensor: torch.Tensor, rows: int) -> bool:
     if tensor.dtype not in (torch.int32, torch.int64) or not tensor.numel():
         return False
     least, most = torch.aminmax(tensor)
-    return 0 <= int(least) and int(most) < rows
+    return int(least) >= 0 and int(most) < rows
 
 
 def strided(arguments: Arguments) -> Iterator[Special]:

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import torch
 
-from ..correctness import compare
+from ..correctness import compare, nearby
 from ..correctness.classify import Failed, Finding
 from ..transport import tensorfile
 from . import kept
@@ -107,12 +107,12 @@ class Recheck:
         # A file may claim tensors of any size by strides of zero: only what has the expected sizes is written out.
         if alike and not _pledged(found, made.pledge[call], self.device):
             raise Failed(Finding("CHEATED", "It changed what it had returned after it was timed."))
-        wrong = self._differs(expected, found)
+        wrong = self._differs(expected, found, seed, call)
         if wrong is None and alike:
             return
         if wrong is None:
             raise Failed(Finding("CHEATED", "Its outputs while timed were not written by the judge's own code."))
-        again = self._differs(expected, self._alone(self.candidate, seed, call))
+        again = self._differs(expected, self._alone(self.candidate, seed, call), seed, call)
         if again is not None:
             raise Failed(Finding(again.status, f"{again} (with inputs that were mixed anew for timing)"))
         raise Failed(Finding("CHEATED", f"It gave another result while it was timed: {wrong}"))
@@ -121,9 +121,17 @@ class Recheck:
         with _readable("The outputs could not be read back"):
             return timer.alone(seed, index, self._limit)
 
-    def _differs(self, expected: tensorfile.Loaded, found: tensorfile.Loaded) -> compare.Mismatch | None:
+    def _differs(
+        self, expected: tensorfile.Loaded, found: tensorfile.Loaded, seed: str, index: int
+    ) -> compare.Mismatch | None:
+        def close_by() -> Generator[tensorfile.Loaded, None, None]:
+            for draw in range(1, nearby.DRAWS + 1):
+                with self.reliably(self.eager), _readable("The outputs could not be read back"):
+                    yield self.eager.alone(seed, index, self._limit, draw, self.tolerance.autocast)
+
         try:
-            compare.compare(expected, found, compare.Figures(), self.own_errors, tolerance=self.tolerance)
+            figures, room = compare.Figures(), self.tolerance
+            compare.compare(expected, found, figures, self.own_errors, tolerance=room, nearby=close_by)
         except compare.Mismatch as error:
             return error
         return None

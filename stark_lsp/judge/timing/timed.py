@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..correctness import nearby
 from ..reference import modules
 from ..transport import tensorfile
 from ..transport.exchange import Exchange
@@ -126,10 +127,13 @@ class Timed:
 
         return before
 
-    def _alike(self, seed: str, number: int) -> Any:
+    def _alike(self, seed: str, number: int, moved: int = 0, autocast: str = "") -> Any:
         """Make a call as timed ones are made."""
+        arguments = self._inputs(seed, number)
+        if moved:
+            arguments = nearby.drawn(arguments, moved, autocast)
         with torch.set_grad_enabled(self._gradients()):
-            return modules.detached(self._call(self._inputs(seed, number)))
+            return modules.detached(self._call(arguments))
 
     def _take(self, result: Any) -> None:
         assert self._kept is not None
@@ -182,10 +186,10 @@ class Timed:
         self._drop()
         return {}
 
-    def alone(self, seed: str, index: int, outputs: str) -> dict[str, Any]:
-        """Run one call of a round once more, untimed, and write what it returned."""
+    def alone(self, seed: str, index: int, outputs: str, moved: int = 0, autocast: str = "") -> dict[str, Any]:
+        """Run one call of a round once more, untimed, and write what it returned; `moved` as `Timer.alone` has it."""
         self._drop()
-        result = self._alike(seed, index)
+        result = self._alike(seed, index, moved, autocast)
         modules.synchronize(self._device)
         tensorfile.save(outputs, result, self.exchange)
         result = None

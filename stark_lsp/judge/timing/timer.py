@@ -123,9 +123,17 @@ class Timer:
         """
         return self._outputs("kept", limit, index=index)
 
-    def alone(self, seed: str, index: int, limit: int) -> tensorfile.Loaded:
-        """Return what one call of a round returns when it is made once more, untimed."""
-        return self._outputs("alone", limit, seed=seed, index=index)
+    def alone(self, seed: str, index: int, limit: int, moved: int = 0, autocast: str = "") -> tensorfile.Loaded:
+        """Return what one call of a round returns when it is made once more, untimed.
+
+        Parameters
+        ----------
+        moved
+            Draw of inputs close by to take instead, 0 for none, and
+        autocast
+            what they are cast to: see `correctness.nearby`.
+        """
+        return self._outputs("alone", limit, seed=seed, index=index, moved=moved, autocast=autocast)
 
     def _outputs(self, command: str, limit: int, **params: Any) -> tensorfile.Loaded:
         path = os.path.join(self.runner.files.out, f"timed-{secrets.token_hex(4)}.raw")

@@ -1,0 +1,72 @@
+"""Results that jump: of two codes that are equally near, or two experts with equal scores, rounding decides.
+
+Another order of summation decides otherwise there, in an honest kernel as in torch.compile, and a whole row of a result
+is another one. So an element that is off is right where the original gives that very value for inputs that are moved by
+a few roundings: what is computed is close to what is exact for inputs close by (mixed stability, N. J. Higham, Accuracy
+and Stability of Numerical Algorithms, section 1.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ..reference import modules
+from .difference import Difference, wide
+
+ROUNDINGS = 4.0
+"""By how many roundings inputs are moved,"""
+GROWTH = (1.0, 2.0, 4.0, 8.0)
+"""and how many times as far in draws that follow one another: a sum of thousands is off by more than one of ten,"""
+FARTHEST = 2.0**-6
+"""but no farther than by this share."""
+DRAWS = 24
+"""So often they are moved at most: a tie falls to either side in one of two, so each explains half of those left."""
+FEW = 4
+"""After so many half of what is off is to be explained: else it is wrong."""
+MOST = 0.05
+"""Share of elements that may be off so."""
+
+
+def moved(tensor: torch.Tensor, seed: int, autocast: str = "", growth: float = 1.0) -> torch.Tensor:
+    """Return a tensor whose elements are moved by the last bits that count; `autocast` is what they are cast to."""
+    if not tensor.dtype.is_floating_point:
+        return tensor
+    counts = getattr(torch, autocast) if autocast else tensor.dtype
+    step = ROUNDINGS * max(torch.finfo(one).eps for one in (counts, tensor.dtype))
+    step = max(step, min(growth * step, FARTHEST))
+    generator = torch.Generator(tensor.device).manual_seed(seed)
+    noise = torch.randn(tensor.shape, generator=generator, device=tensor.device)
+    return (tensor.detach() * (1.0 + step * noise)).to(tensor.dtype)
+
+
+def drawn(arguments: Any, draw: int, autocast: str) -> Any:
+    """Return a call's arguments moved for draw number `draw`, from 1."""
+    growth = GROWTH[draw % len(GROWTH)]
+    return modules.map_tensors(arguments, lambda one: moved(one, draw, autocast, growth))
+
+
+def explained(gap: Difference, tolerance: float, others: Iterable[torch.Tensor]) -> bool:
+    """Whether all that is off is what the original gives for inputs close by.
+
+    Parameters
+    ----------
+    others
+        Results of the original for moved inputs, made as they are asked for.
+    """
+    at = gap.places(tolerance)
+    ref, found = gap.pair
+    if len(at) > MOST * ref.numel():
+        return False
+    found, count = wide(found.to(at.device)[at]), len(at)
+    for draw, other in enumerate(others):
+        if other.numel() != ref.numel() or (draw >= FEW and len(at) > count / 2):
+            return False
+        there = wide(other.reshape(-1).to(at.device)[at])
+        off = ~((there - found).abs() <= tolerance * gap.scale)
+        at, found = at[off], found[off]
+        if not len(at):
+            return True
+    return False
