@@ -97,25 +97,24 @@ class ForwardWriter:
 
     def _sizes_together(self, lines: list[str]) -> list[str]:
         """Write `b = x.size(0)`, `t = x.size(1)`, … as `b, t = x.size()` where these are all sizes of x."""
-        ranks = {name: len(self.graph.meta(ref).shape) for ref, name in self.names.items() if self._is_tensor(ref)}
-        ranks.update({n.target: len(n.meta.shape) for n in self.graph.nodes if n.op in ("input", "attribute")})
+        named = [(name, self.graph.meta(ref)) for ref, name in self.names.items() if self._is_tensor(ref)]
+        named += [(node.target, node.meta) for node in self.graph.nodes if node.op in ("input", "attribute")]
+        ranks: dict[str, int] = {}
+        for name, meta in named:
+            # What a name stands for in turn may have more sizes or fewer.
+            ranks[name] = len(meta.shape) if ranks.get(name, len(meta.shape)) == len(meta.shape) else 0
         result: list[str] = []
         index = 0
         while index < len(lines):
             first = _SIZE.fullmatch(lines[index])
             rank = ranks.get(first["of"], 0) if first is not None else 0
-            group = [_SIZE.fullmatch(line) for line in lines[index : index + rank]]
-            if (
-                first is not None
-                and rank > 1
-                and len(group) == rank
-                and all(m is not None and m["of"] == first["of"] and m["dim"] == str(d) for d, m in enumerate(group))
-            ):
-                result.append(f"{', '.join(m['name'] for m in group if m is not None)} = {first['of']}.size()")
-                index += rank
+            group = [found for line in lines[index : index + rank] if (found := _SIZE.fullmatch(line))]
+            if rank > 1 and [m.group("of", "dim") for m in group] == [(group[0]["of"], str(d)) for d in range(rank)]:
+                result.append(f"{', '.join(m['name'] for m in group)} = {group[0]['of']}.size()")
             else:
+                rank = 1
                 result.append(lines[index])
-                index += 1
+            index += rank
         return result
 
     def _is_tensor(self, ref: Ref) -> bool:

@@ -22,7 +22,8 @@ class _StarkDifferentiable(torch.autograd.Function):
             tensors = [x if isinstance(x, torch.nn.Parameter) else x.view_as(x) for x in ctx.saved_tensors]
             outputs = ctx.form(*tensors)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        outputs, gradients = zip(*(pair for pair in zip(outputs, gradients) if pair[0].requires_grad))
+        pairs = [pair for pair in zip(outputs, gradients) if pair[0].requires_grad]
+        outputs, gradients = zip(*pairs) if pairs else ((), ())
         asked = {id(x): x for x in tensors if x.requires_grad}
         further = {"create_graph": torch.is_grad_enabled(), "allow_unused": True}
         found = dict(zip(asked, torch.autograd.grad(outputs, asked.values(), gradients, **further)))

@@ -50,6 +50,14 @@ CASES = [
             "[torch.randn(4, 64, 128), torch.rand(64, 128) > 0.8]", "[torch.randn(2, 64, 128), torch.rand(64, 128) > 0.8]", "x, m"),
     forward("log_softmax_temperature", "return F.log_softmax(x / 0.7, dim=1)", X, X2),
     forward("softmax_over_channels", "return F.softmax(x * 2.0, dim=1)", "[torch.randn(4, 32, 16, 16)]", "[torch.randn(2, 32, 16, 16)]"),
+    forward("one_name_of_two_ranks", """def repeated(t):
+    b, k, s, d = t.shape
+    return t[:, :, None].expand(b, k, 2, s, d).reshape(b, k * 2, s, d)
+h = (x @ w).view(x.shape[0], x.shape[1], -1, 16).transpose(1, 2)
+q = repeated(h * y + torch.tanh(h)).cumsum(-1)
+return (q.sum(1) * 2 * y).cumsum(-1) * 3""",
+            "[torch.randn(2, 8, 48), torch.randn(8, 16), torch.randn(48, 48)]", "[torch.randn(3, 8, 48), torch.randn(8, 16), torch.randn(48, 48)]", "x, y, w"),
+    forward("between_knots", "b = ((x >= -0.5) & (x < 0.5)).to(x.dtype)\nreturn b @ x.t()", "[torch.randn(64, 128)]", "[torch.randn(7, 128)]"),
     forward("rms_by_hand", "v = x.pow(2).mean(-1, keepdim=True)\nreturn x * torch.rsqrt(v + 1e-6)", X, X2),
     forward("l2_normalize", "return F.normalize(x * 3 + 1, dim=-1)", X, X2),
     forward("standardize", "m = x.mean(dim=-1, keepdim=True)\ns = x.std(dim=-1, keepdim=True)\nreturn (x - m) / (s + 1e-5)", X, X2),

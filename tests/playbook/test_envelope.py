@@ -24,7 +24,7 @@ def test_another_dtype_goes_back_to_pytorch(bench: Callable[..., Bench]) -> None
         close(one.model.double()(*inputs), new.double()(*inputs))
 
 
-@pytest.mark.parametrize("name", ["layer_norm_residual", "rms_by_hand", "broadcast_shapes"])
+@pytest.mark.parametrize("name", ["layer_norm_residual", "rms_by_hand", "broadcast_shapes", "between_knots"])
 def test_gradients_flow_as_before(bench: Callable[..., Bench], name: str) -> None:
     one, new = first(bench, name)
     results = []

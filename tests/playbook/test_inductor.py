@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import copy
@@ -334,6 +335,23 @@ def test_vectors_that_pytorch_does_not_use_itself_are_not_written(bench: Callabl
         patch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "NO VEC")
         with pytest.raises(NotTraceable, match="where PyTorch's own kernels are for NO VEC"):
             inductor.program(one.model, tuple(one.inputs), {})
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+def test_what_is_made_on_a_device_is_made_where_the_inputs_are(bench: Callable[..., Bench]) -> None:
+    lines = (
+        "class Model(nn.Module):\n    def forward(self, x):",
+        "f = torch.fft.rfft(x)",
+        "out = torch.zeros_like(f)",
+        "out[:, :4] = f[:, :4] * 2",
+        "return torch.tanh(torch.fft.irfft(out)) + x",
+    )
+    made = write(bench(HEAD + "\n        ".join(lines) + "\n\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"))
+    with torch.no_grad(), made.by_kernels():
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+    statement = ast.parse("buf0 = f(2, device=device(type='cuda', index=0), other=device(type='cpu'))").body[0]
+    assert "device=device, other=torch.device('cpu')" in ast.unparse(reader._Renamed({}).visit(statement))
 
 
 def test_a_kernel_in_another_language_is_refused_by_name() -> None:

@@ -259,7 +259,7 @@ def _name(text: str) -> ast.expr:
 
 
 class _Renamed(ast.NodeTransformer):
-    """Puts the first name of a buffer in the place of later ones."""
+    """Puts the first name of a buffer in the place of later ones, and public names in the place of devices."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names
@@ -268,3 +268,8 @@ class _Renamed(ast.NodeTransformer):
         if isinstance(node.ctx, ast.Store):
             return node
         return ast.copy_location(ast.Name(self._names.get(node.id, node.id), node.ctx), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if ast.unparse(node.func) == "device":  # as one is printed: `device(type='cuda', index=0)`
+            return _name("torch.device('cpu')" if "'cpu'" in ast.unparse(node) else "device")
+        return self.generic_visit(node)  # type: ignore[return-value]

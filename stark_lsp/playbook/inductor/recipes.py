@@ -117,9 +117,8 @@ class Switch:
         if self.name == LAYOUT:
             return facts.convolutions
         if self.replayed:
-            # How long the GPU waited was seen with the program, not with the original's own kernels.
-            launches, seen = (facts.calls, 0.0) if self.plain else (facts.steps, waiting)
-            return facts.saved_by_graph(launches, call_ms, seen)
+            # The GPU was seen waiting with the program, not with the original's own kernels.
+            return facts.saved_by_graph(*((facts.calls, call_ms) if self.plain else (facts.steps, call_ms, waiting)))
         return facts.kernels > 0
 
 
