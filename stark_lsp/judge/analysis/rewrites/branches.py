@@ -1,0 +1,232 @@
+"""Sums of convolutions of one input: their filters are summed first, small ones in the middle of large ones.
+
+So are blocks that are trained as several branches (RepVGG, MobileOne): a batch norm in eval scales the filters before
+it, and a branch that only passes the input on is a filter of one place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import Node
+
+from .channels import Convolution, convolution_of
+from .linear import LEAST, Value
+from .rule import WIDE, Cannot, Rule, aten
+
+SIGNS = {aten.add.Tensor: 1, aten.sub.Tensor: -1}
+DTYPES = (*WIDE, torch.bfloat16)
+"""In float16 a filter may be too large, or too small, once it is scaled; bfloat16 has the range of float32."""
+
+
+class Term(NamedTuple):
+    """What is added."""
+
+    value: Any
+    """A node, or a number."""
+    factors: tuple[Value, ...]
+    """Numbers, and nodes that have one element for each channel or a single one."""
+
+
+class Branches(Rule):
+    """A sum of several convolutions of the same input, or of one and this input, each scaled by channels."""
+
+    OF = tuple(SIGNS)
+
+    def __init__(self, graph: torch.fx.Graph, node: Node, made: list[Node]) -> None:
+        super().__init__(graph, node, made)
+        out = node.meta["val"]
+        self._shape, self._rank = list(out.shape), out.dim()
+        (user,) = node.users if len(node.users) == 1 else (node,)
+        part = user is not node and _is_sum(user) and user.meta["val"].shape == out.shape
+        if part or self._rank < 3 or not graph.find_nodes(op="call_function", target=aten.convolution.default):
+            raise Cannot  # A part of a sum is seen with it.
+
+    def result(self) -> Node:
+        """Return the sum of what is left and one convolution of each input."""
+        constants: list[Term] = []
+        rest: list[Term] = []
+        branches: dict[tuple[Any, ...], list[tuple[Convolution, Term]]] = {}
+        for term in self._terms():
+            of = self._branch(term.value)
+            if self._by_channel(term.value):
+                constants.append(term)
+            elif of is None:
+                rest.append(term)
+            else:
+                branches.setdefault(_kind(of), []).append((of, term))
+        merged = []
+        for alike in branches.values():
+            of = alike[0][0]
+            passed = [term for term in rest if term.value is of.x and self._middle(of)]
+            if self._saves(alike, bool(passed)):
+                merged.append((alike, passed))
+                constants += [Term(of.bias, term.factors) for of, term in alike if of.bias is not None]
+                rest = [term for term in rest if term not in passed]
+            else:
+                rest += [term for _, term in alike]
+        if not merged:
+            raise Cannot
+        bias = self._bias(constants)
+        parts = [self._convolution(*one, bias if number == 0 else None) for number, one in enumerate(merged)]
+        total, *more = *parts, *(self._scaled(one.value, self._product(one.factors)) for one in rest)
+        for part in more:
+            total = self.call(aten.add.Tensor, total, part)
+        return self._as(total, self._node.meta["val"].dtype)
+
+    def _terms(self) -> Iterator[Term]:
+        """Yield what is added up; only what nobody else needs is taken apart."""
+        pending = [Term(self._node, ())]
+        while pending:
+            value, factors = term = pending.pop()
+            target, args = getattr(value, "target", None), getattr(value, "args", ())
+            if self._by_channel(value) or not self._is_inner(value):
+                yield term
+            elif _is_sum(value):
+                pending += [Term(args[0], factors), Term(args[1], factors if SIGNS[target] == 1 else (*factors, -1.0))]
+            elif target is torch.ops.prims.convert_element_type.default:
+                pending.append(Term(args[0], factors))
+            elif target is aten.mul.Tensor and self._by_channel(args[1]):
+                pending.append(Term(args[0], (*factors, args[1])))
+            elif target is aten.mul.Tensor and self._by_channel(args[0]):
+                pending.append(Term(args[1], (*factors, args[0])))
+            elif target is aten.div.Tensor and isinstance(args[1], (int, float)) and args[1]:
+                pending.append(Term(args[0], (*factors, 1.0 / args[1])))
+            else:
+                yield term
+
+    def _is_inner(self, value: Any) -> bool:
+        """Whether a value has the sum's shape and is needed for it alone."""
+        alone = value is self._node or (isinstance(value, Node) and len(value.users) == 1)
+        return alone and not value.kwargs and _dtype(value) in DTYPES and list(value.meta["val"].shape) == self._shape
+
+    def _by_channel(self, value: Any) -> bool:
+        """Whether a value is a number, or the same at all places of all images."""
+        if not isinstance(value, Node):
+            return isinstance(value, (int, float))
+        if _dtype(value) not in DTYPES or value.meta["val"].device != self._node.meta["val"].device:
+            return False
+        shape = [1] * (self._rank - value.meta["val"].dim()) + list(value.meta["val"].shape)
+        return len(shape) == self._rank and all(size == 1 for dim, size in enumerate(shape) if dim != 1)
+
+    def _branch(self, value: Any) -> Convolution | None:
+        """Return the convolution that a value is, if it may be merged."""
+        of = convolution_of(value) if isinstance(value, Node) and self._is_inner(value) else None
+        return None if of is None or of.transposed or _dtype(of.x) not in DTYPES else of
+
+    def _middle(self, of: Convolution) -> bool:
+        """Whether a filter has a tap that meets, for each place, the input's same place and channel."""
+        offsets = _kind(of)[-1]
+        return list(of.x.meta["val"].shape) == self._shape and {1} == {*of.stride} and {(0, 1)} == {*offsets}
+
+    def _saves(self, alike: list[tuple[Convolution, Term]], passed: bool) -> bool:
+        """Whether a merged convolution is worth it: what it saves of images, against making its filters each time."""
+        of, taps = alike[0][0], math.prod(_sizes(alike))
+        channels, image, inputs = of.weights.meta["val"].shape[1], math.prod(self._shape), of.x.meta["val"].numel()
+        saved = (len(alike) - 1) * (2 * image + inputs) + passed * inputs
+        fewer = taps <= sum(math.prod(_sizes([one])) for one in alike)
+        return fewer and image * channels * taps >= LEAST and saved >= 2 * self._shape[1] * channels * taps
+
+    def _convolution(self, alike: list[tuple[Convolution, Term]], passed: list[Term], bias: Node | None) -> Node:
+        """Return the convolution by the sum of all filters, made in float32 at least and rounded once."""
+        sizes, dtype = _sizes(alike), _dtype(alike[0][0].x)
+        wide = dtype if dtype in WIDE else torch.float32
+        of = max((of for of, _ in alike), key=lambda of: of.weights.meta["val"].numel())
+        filters = [(self._as(one.weights, wide), term) for one, term in alike]
+        filters += [(self._diagonal(of, wide), term) for term in passed]
+        # By the largest it is decided how filters lie in memory.
+        filters.sort(key=lambda one: -one[0].meta["val"].numel())
+        total = None
+        for weights, term in filters:
+            scale = self._product(term.factors)
+            if isinstance(scale, Node):
+                scale = self.call(aten.reshape.default, scale, [-1] + [1] * (self._rank - 1))
+            weights = self._scaled(weights, scale)
+            around = [(size - one) // 2 for size, one in zip(sizes, weights.meta["val"].shape[2:])]
+            if any(around):
+                sides = [side for one in reversed(around) for side in (one, one)]
+                weights = self.call(aten.constant_pad_nd.default, weights, sides, 0.0)
+            total = weights if total is None else self.call(aten.add.Tensor, total, weights)
+        padding = [max(of.padding[dim] for of, _ in alike) for dim in range(self._rank - 2)]
+        if bias is not None:
+            bias = self._as(bias, dtype)
+        how = [of.stride, padding, of.dilation, False, of.output_padding, of.groups]
+        return self.call(aten.convolution.default, of.x, self._as(total, dtype), bias, *how)
+
+    def _diagonal(self, of: Convolution, dtype: torch.dtype) -> Node:
+        """Return filters of one place that pass the input on."""
+        channels, inner = of.weights.meta["val"].shape[:2]
+        how = {"start": 0, "step": 1, "dtype": torch.int64, "device": of.x.meta["val"].device, "requires_grad": False}
+        numbers = self.call(torch.ops.prims.iota.default, inner, **how)
+        same = self.call(aten.eq.Tensor, self.call(aten.reshape.default, numbers, [inner, 1]), numbers)
+        same = self.call(aten.expand.default, self._as(same, dtype), [channels // inner, inner, inner])
+        return self.call(aten.reshape.default, same, [channels, inner] + [1] * (self._rank - 2))
+
+    def _bias(self, constants: list[Term]) -> Node | None:
+        """Return the sum of what is added to each channel."""
+        number, total = 0.0, None
+        for value, factors in constants:
+            row = self._row(value)
+            scale = self._product(factors)
+            if not isinstance(row, Node) and not isinstance(scale, Node):
+                number += row * scale
+                continue
+            part = self._scaled(row, scale) if isinstance(row, Node) else self._scaled(scale, row)
+            total = part if total is None else self.call(aten.add.Tensor, total, part)
+        if total is None and number == 0.0:
+            return None
+        if total is None:
+            like = self._node.meta["val"]
+            return self.call(aten.full.default, [self._shape[1]], number, dtype=like.dtype, device=like.device)
+        if number != 0.0:
+            total = self.call(aten.add.Tensor, total, number)
+        total = self.call(aten.expand.default, total, [1, self._shape[1]] + [1] * (self._rank - 2))
+        return self.call(aten.reshape.default, total, [self._shape[1]])
+
+    def _product(self, factors: tuple[Value, ...]) -> Value:
+        """Return the product of factors, as a number or for an image's channels."""
+        product: Value = math.prod(one for one in factors if not isinstance(one, Node))
+        for one in factors:
+            if isinstance(one, Node):
+                product = self._scaled(self._row(one), product)
+        return product
+
+    def _row(self, value: Value) -> Any:
+        """Return what there is for each channel in an image's shape; a number stays one."""
+        if not isinstance(value, Node):
+            return value
+        shape = [1, value.meta["val"].numel()] + [1] * (self._rank - 2)
+        return self.call(aten.reshape.default, value, shape)
+
+    def _scaled(self, value: Node, scale: Value) -> Node:
+        return value if scale == 1.0 else self.call(aten.mul.Tensor, value, scale)
+
+    def _as(self, value: Any, dtype: Any) -> Node:
+        cast = torch.ops.prims.convert_element_type.default
+        return value if _dtype(value) is dtype else self.call(cast, value, dtype)
+
+
+def _is_sum(node: Node) -> bool:
+    """Whether two values are added or subtracted, each as it is."""
+    return node.target in SIGNS and not node.kwargs and node.args[0] is not node.args[1]
+
+
+def _kind(of: Convolution) -> tuple[Any, ...]:
+    """Return what convolutions have in common that can be merged; last, where the middle of a filter is."""
+    sizes = of.weights.meta["val"].shape[2:]
+    offsets = [
+        (2 * around - step * (size - 1), size % 2) for around, step, size in zip(of.padding, of.dilation, sizes)
+    ]
+    return of.x, tuple(of.stride), tuple(of.dilation), of.groups, tuple(offsets)
+
+
+def _sizes(alike: list[tuple[Convolution, Term]]) -> list[int]:
+    """Return the sizes of the smallest filter that all of these fit into."""
+    return [max(sizes) for sizes in zip(*(of.weights.meta["val"].shape[2:] for of, _ in alike))]
+
+
+def _dtype(value: Any) -> Any:
+    return getattr(value.meta.get("val"), "dtype", None) if isinstance(value, Node) else None
