@@ -1,7 +1,7 @@
 """Sums of convolutions of one input: their filters are summed first, small ones in the middle of large ones.
 
 So are blocks that are trained as several branches (RepVGG, MobileOne): a batch norm in eval scales the filters before
-it, and a branch that only passes the input on is a filter of one place.
+it, and a branch that only passes the input on is a filter of one place, or stays beside the convolution.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Branches(Rule):
         merged = []
         for alike in branches.values():
             of = alike[0][0]
-            passed = [term for term in rest if term.value is of.x and self._middle(of)]
+            passed = [term for term in rest if term.value is of.x and self._takes(of)]
             if self._saves(alike, bool(passed)):
                 merged.append((alike, passed))
                 constants += [Term(of.bias, term.factors) for of, term in alike if of.bias is not None]
@@ -117,10 +117,14 @@ class Branches(Rule):
         of = convolution_of(value) if isinstance(value, Node) and self._is_inner(value) else None
         return None if of is None or of.transposed or _dtype(of.x) not in DTYPES else of
 
-    def _middle(self, of: Convolution) -> bool:
-        """Whether a filter has a tap that meets, for each place, the input's same place and channel."""
-        offsets = _kind(of)[-1]
-        return list(of.x.meta["val"].shape) == self._shape and {1} == {*of.stride} and {(0, 1)} == {*offsets}
+    def _takes(self, of: Convolution) -> bool:
+        """Whether a filter may pass the input on: a tap meets the same place and channel, and no bits are lost.
+
+        By cuDNN a convolution of float32 rounds its input to the 10 bits of TF32, unless it is depthwise.
+        """
+        x, offsets = of.x.meta["val"], _kind(of)[-1]
+        exact = x.device.type != "cuda" or x.dtype is not torch.float32 or of.groups == self._shape[1]
+        return exact and list(x.shape) == self._shape and {1} == {*of.stride} and {(0, 1)} == {*offsets}
 
     def _saves(self, alike: list[tuple[Convolution, Term]], passed: bool) -> bool:
         """Whether a merged convolution is worth it: what it saves of images, against making its filters each time."""
@@ -217,9 +221,7 @@ def _is_sum(node: Node) -> bool:
 def _kind(of: Convolution) -> tuple[Any, ...]:
     """Return what convolutions have in common that can be merged; last, where the middle of a filter is."""
     sizes = of.weights.meta["val"].shape[2:]
-    offsets = [
-        (2 * around - step * (size - 1), size % 2) for around, step, size in zip(of.padding, of.dilation, sizes)
-    ]
+    offsets = [(2 * around - step * (size - 1), size % 2) for around, step, size in zip(of.padding, of.dilation, sizes)]
     return of.x, tuple(of.stride), tuple(of.dilation), of.groups, tuple(offsets)
 
 
