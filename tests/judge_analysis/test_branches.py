@@ -167,18 +167,24 @@ def test_any_convolutions_of_one_input_give_the_same(
     same(made, form, x, *filters)
 
 
-def test_in_bfloat16_filters_are_added_in_float32_and_rounded_once() -> None:
+def wide(x: torch.Tensor, w: torch.Tensor, u: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """Return what is added in float32, of which bfloat16 would keep little."""
+    return conv(x, w * 0.1, None, 1, 1).float() + 300.1 + conv(x, u * 0.1) * (c.float()[:, None, None] + 2.0)
+
+
+@pytest.mark.parametrize("form", [repvgg, wide])
+def test_in_bfloat16_filters_are_added_in_float32_and_rounded_once(form: Form) -> None:
     given = tried(torch.bfloat16)
-    exact = repvgg(*(one.double() for one in given))
-    used, made = rewritten(repvgg, *given)
+    exact = form(*(one.float() for one in given))
+    used, made = rewritten(form, *given)
     assert (used, convolutions(made)) == (1, 1)
     (node,) = made.graph.find_nodes(op="call_function", target=torch.ops.aten.convolution.default)
     filters = node.args[1]
     assert filters.target is torch.ops.prims.convert_element_type.default
     assert filters.args[0].meta["val"].dtype is torch.float32
-    out = made(*given)
-    assert out.dtype is torch.bfloat16
-    assert (out - exact).abs().max() <= 1.2 * (repvgg(*given) - exact).abs().max()
+    out, plain = made(*given), form(*given)
+    assert out.dtype is plain.dtype
+    assert (out - exact).abs().max() <= 1.2 * (plain - exact).abs().max()
 
 
 def test_in_float16_filters_stay_as_they_are() -> None:

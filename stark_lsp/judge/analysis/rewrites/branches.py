@@ -6,6 +6,7 @@ it, and a branch that only passes the input on is a filter of one place, or stay
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -31,6 +32,9 @@ class Term(NamedTuple):
     """Numbers, and nodes that have one element for each channel or a single one."""
 
 
+Branch = tuple[Convolution, Term]
+
+
 class Branches(Rule):
     """A sum of several convolutions of the same input, or of one and this input, each scaled by channels."""
 
@@ -46,19 +50,19 @@ class Branches(Rule):
             raise Cannot  # A part of a sum is seen with it.
 
     def result(self) -> Node:
-        """Return the sum of what is left and one convolution of each input."""
+        """Return the sum of a convolution for each input, and of what is left."""
         constants: list[Term] = []
         rest: list[Term] = []
-        branches: dict[tuple[Any, ...], list[tuple[Convolution, Term]]] = {}
+        branches: dict[tuple[Any, ...], list[Branch]] = {}
         for term in self._terms():
-            of = self._branch(term.value)
+            of = self._convolution_of(term.value)
             if self._by_channel(term.value):
                 constants.append(term)
             elif of is None:
                 rest.append(term)
             else:
                 branches.setdefault(_kind(of), []).append((of, term))
-        merged = []
+        merged: list[tuple[list[Branch], list[Term]]] = []
         for alike in branches.values():
             of = alike[0][0]
             passed = [term for term in rest if term.value is of.x and self._takes(of)]
@@ -70,19 +74,20 @@ class Branches(Rule):
                 rest += [term for _, term in alike]
         if not merged:
             raise Cannot
-        bias = self._bias(constants)
-        parts = [self._convolution(*one, bias if number == 0 else None) for number, one in enumerate(merged)]
-        total, *more = *parts, *(self._scaled(one.value, self._product(one.factors)) for one in rest)
-        for part in more:
-            total = self.call(aten.add.Tensor, total, part)
-        return self._as(total, self._node.meta["val"].dtype)
+        bias = [self._scaled(self._row(value), self._product(factors)) for value, factors in constants]
+        # What a convolution adds is of its dtype.
+        within = _dtype(merged[0][0][0][0].x) in WIDE
+        parts = [self._merged(*one, bias if within and not number else []) for number, one in enumerate(merged)]
+        parts += [self._scaled(value, self._product(factors)) for value, factors in rest]
+        return self._as(self._sum(parts if within else parts + bias), _dtype(self._node))
 
     def _terms(self) -> Iterator[Term]:
         """Yield what is added up; only what nobody else needs is taken apart."""
         pending = [Term(self._node, ())]
         while pending:
             value, factors = term = pending.pop()
-            target, args = getattr(value, "target", None), getattr(value, "args", ())
+            target: Any = getattr(value, "target", None)
+            args: Any = getattr(value, "args", ())
             if self._by_channel(value) or not self._is_inner(value):
                 yield term
             elif _is_sum(value):
@@ -112,9 +117,9 @@ class Branches(Rule):
         shape = [1] * (self._rank - value.meta["val"].dim()) + list(value.meta["val"].shape)
         return len(shape) == self._rank and all(size == 1 for dim, size in enumerate(shape) if dim != 1)
 
-    def _branch(self, value: Any) -> Convolution | None:
+    def _convolution_of(self, value: Any) -> Convolution | None:
         """Return the convolution that a value is, if it may be merged."""
-        of = convolution_of(value) if isinstance(value, Node) and self._is_inner(value) else None
+        of = convolution_of(value) if self._is_inner(value) else None
         return None if of is None or of.transposed or _dtype(of.x) not in DTYPES else of
 
     def _takes(self, of: Convolution) -> bool:
@@ -126,39 +131,40 @@ class Branches(Rule):
         exact = x.device.type != "cuda" or x.dtype is not torch.float32 or of.groups == self._shape[1]
         return exact and list(x.shape) == self._shape and {1} == {*of.stride} and {(0, 1)} == {*offsets}
 
-    def _saves(self, alike: list[tuple[Convolution, Term]], passed: bool) -> bool:
-        """Whether a merged convolution is worth it: what it saves of images, against making its filters each time."""
+    def _saves(self, alike: list[Branch], passed: bool) -> bool:
+        """Whether fewer images are read and written by as much as filters are, which are made in each call."""
         of, taps = alike[0][0], math.prod(_sizes(alike))
-        channels, image, inputs = of.weights.meta["val"].shape[1], math.prod(self._shape), of.x.meta["val"].numel()
+        filters = self._shape[1] * int(of.weights.meta["val"].shape[1]) * taps
+        image, inputs = math.prod(self._shape), of.x.meta["val"].numel()
         saved = (len(alike) - 1) * (2 * image + inputs) + passed * inputs
-        fewer = taps <= sum(math.prod(_sizes([one])) for one in alike)
-        return fewer and image * channels * taps >= LEAST and saved >= 2 * self._shape[1] * channels * taps
+        worth = image // self._shape[1] * filters >= LEAST and saved >= 2 * filters
+        return bool(worth and taps <= sum(math.prod(_sizes([one])) for one in alike))
 
-    def _convolution(self, alike: list[tuple[Convolution, Term]], passed: list[Term], bias: Node | None) -> Node:
-        """Return the convolution by the sum of all filters, made in float32 at least and rounded once."""
-        sizes, dtype = _sizes(alike), _dtype(alike[0][0].x)
-        wide = dtype if dtype in WIDE else torch.float32
-        of = max((of for of, _ in alike), key=lambda of: of.weights.meta["val"].numel())
-        filters = [(self._as(one.weights, wide), term) for one, term in alike]
-        filters += [(self._diagonal(of, wide), term) for term in passed]
+    def _merged(self, alike: list[Branch], passed: list[Term], constants: list[Node]) -> Node:
+        """Return the convolution by the sum of all filters, which is made in float32 at least and rounded once."""
         # By the largest it is decided how filters lie in memory.
-        filters.sort(key=lambda one: -one[0].meta["val"].numel())
-        total = None
-        for weights, term in filters:
-            scale = self._product(term.factors)
+        alike = sorted(alike, key=lambda one: -one[0].weights.meta["val"].numel())
+        of, dtype = alike[0][0], _dtype(alike[0][0].x)
+        wide = torch.promote_types(dtype, torch.float32)
+        filters = [(self._as(one.weights, wide), term.factors) for one, term in alike]
+        filters += [(self._diagonal(of, wide), term.factors) for term in passed]
+        parts = []
+        for weights, factors in filters:
+            scale = self._product(factors)
             if isinstance(scale, Node):
                 scale = self.call(aten.reshape.default, scale, [-1] + [1] * (self._rank - 1))
-            weights = self._scaled(weights, scale)
-            around = [(size - one) // 2 for size, one in zip(sizes, weights.meta["val"].shape[2:])]
-            if any(around):
-                sides = [side for one in reversed(around) for side in (one, one)]
-                weights = self.call(aten.constant_pad_nd.default, weights, sides, 0.0)
-            total = weights if total is None else self.call(aten.add.Tensor, total, weights)
-        padding = [max(of.padding[dim] for of, _ in alike) for dim in range(self._rank - 2)]
-        if bias is not None:
-            bias = self._as(bias, dtype)
-        how = [of.stride, padding, of.dilation, False, of.output_padding, of.groups]
-        return self.call(aten.convolution.default, of.x, self._as(total, dtype), bias, *how)
+            part = self._scaled(weights, scale)
+            around = [(size - one) // 2 for size, one in zip(_sizes(alike), part.meta["val"].shape[2:])]
+            sides = [side for one in reversed(around) for side in (one, one)]
+            parts.append(self.call(aten.constant_pad_nd.default, part, sides, 0.0) if any(around) else part)
+        padding = [max(sizes) for sizes in zip(*(one.padding for one, _ in alike))]
+        how: list[Any] = [of.stride, padding, of.dilation, False, of.output_padding, of.groups]
+        bias = None
+        if constants:
+            like = [1, self._shape[1]] + [1] * (self._rank - 2)
+            bias = self.call(aten.expand.default, self._as(self._sum(constants), dtype), like)
+            bias = self.call(aten.reshape.default, bias, [self._shape[1]])
+        return self.call(aten.convolution.default, of.x, self._as(self._sum(parts), dtype), bias, *how)
 
     def _diagonal(self, of: Convolution, dtype: torch.dtype) -> Node:
         """Return filters of one place that pass the input on."""
@@ -169,44 +175,26 @@ class Branches(Rule):
         same = self.call(aten.expand.default, self._as(same, dtype), [channels // inner, inner, inner])
         return self.call(aten.reshape.default, same, [channels, inner] + [1] * (self._rank - 2))
 
-    def _bias(self, constants: list[Term]) -> Node | None:
-        """Return the sum of what is added to each channel."""
-        number, total = 0.0, None
-        for value, factors in constants:
-            row = self._row(value)
-            scale = self._product(factors)
-            if not isinstance(row, Node) and not isinstance(scale, Node):
-                number += row * scale
-                continue
-            part = self._scaled(row, scale) if isinstance(row, Node) else self._scaled(scale, row)
-            total = part if total is None else self.call(aten.add.Tensor, total, part)
-        if total is None and number == 0.0:
-            return None
-        if total is None:
-            like = self._node.meta["val"]
-            return self.call(aten.full.default, [self._shape[1]], number, dtype=like.dtype, device=like.device)
-        if number != 0.0:
-            total = self.call(aten.add.Tensor, total, number)
-        total = self.call(aten.expand.default, total, [1, self._shape[1]] + [1] * (self._rank - 2))
-        return self.call(aten.reshape.default, total, [self._shape[1]])
-
     def _product(self, factors: tuple[Value, ...]) -> Value:
         """Return the product of factors, as a number or for an image's channels."""
-        product: Value = math.prod(one for one in factors if not isinstance(one, Node))
+        product: Value = float(math.prod(one for one in factors if not isinstance(one, Node)))
         for one in factors:
             if isinstance(one, Node):
                 product = self._scaled(self._row(one), product)
         return product
 
-    def _row(self, value: Value) -> Any:
-        """Return what there is for each channel in an image's shape; a number stays one."""
-        if not isinstance(value, Node):
-            return value
-        shape = [1, value.meta["val"].numel()] + [1] * (self._rank - 2)
-        return self.call(aten.reshape.default, value, shape)
+    def _row(self, value: Value) -> Node:
+        """Return what there is for each channel, or a number, in an image's shape."""
+        if isinstance(value, Node):
+            return self.call(aten.reshape.default, value, [1, -1] + [1] * (self._rank - 2))
+        dtype, device = torch.promote_types(_dtype(self._node), torch.float32), self._node.meta["val"].device
+        return self.call(aten.full.default, [1] * self._rank, value, dtype=dtype, device=device)
 
     def _scaled(self, value: Node, scale: Value) -> Node:
         return value if scale == 1.0 else self.call(aten.mul.Tensor, value, scale)
+
+    def _sum(self, parts: list[Node]) -> Node:
+        return functools.reduce(lambda one, other: self.call(aten.add.Tensor, one, other), parts)
 
     def _as(self, value: Any, dtype: Any) -> Node:
         cast = torch.ops.prims.convert_element_type.default
@@ -225,7 +213,7 @@ def _kind(of: Convolution) -> tuple[Any, ...]:
     return of.x, tuple(of.stride), tuple(of.dilation), of.groups, tuple(offsets)
 
 
-def _sizes(alike: list[tuple[Convolution, Term]]) -> list[int]:
+def _sizes(alike: list[Branch]) -> list[int]:
     """Return the sizes of the smallest filter that all of these fit into."""
     return [max(sizes) for sizes in zip(*(of.weights.meta["val"].shape[2:] for of, _ in alike))]
 
