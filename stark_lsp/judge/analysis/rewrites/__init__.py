@@ -6,7 +6,8 @@ is summed, goes into the smaller map or beside it (`linear`).
 - over the columns of a matrix product, or over each few of them: the weights are summed first (`columns`);
 - over the channels of a convolution: so are its filters (`channels`);
 - over all places of a convolution: each tap of a filter meets a sum of the input (`places`);
-- over a few places of one, as average pooling takes it: the input is averaged first, or the filter (`pools`).
+- over a few places of one, as average pooling takes it: the input is averaged first, or the filter (`pools`);
+- of convolutions of one input: so are their filters (`branches`).
 
 A product with a diagonal matrix is a scaled matrix (`diagonal`), where numbers are finite.
 
@@ -34,6 +35,7 @@ from types import MappingProxyType
 import torch
 
 from .attention import Attention, Called, HalfPrecision
+from .branches import Branches
 from .channels import Channels
 from .columns import Columns
 from .diagonal import Diagonal
@@ -48,7 +50,7 @@ from .windows import Average, Depthwise, Maximum
 
 FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
     {
-        "sums": (Columns, Places, Channels, Pools, Diagonal),
+        "sums": (Columns, Places, Channels, Pools, Branches, Diagonal),
         "windows": (Depthwise, Average, Maximum),
         "transposed": (Transposed,),
         "attention": (Attention, HalfPrecision, Called),

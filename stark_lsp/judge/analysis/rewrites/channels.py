@@ -35,7 +35,7 @@ def convolution_of(node: Node) -> Convolution | None:
     """Return what a node calls, its numbers for each dimension; None if that is no convolution."""
     if node.target is not aten.convolution.default:
         return None
-    given, rank = list(node.args), len(shape_of(node.args[1])) - 2
+    given, rank = list(node.args), node.args[1].meta["val"].dim() - 2  # type: ignore[union-attr]
     for place in (3, 4, 5, 7):  # stride, padding, dilation and output padding
         given[place] = for_each(given[place], rank)
     return Convolution(*given)  # type: ignore[arg-type]
