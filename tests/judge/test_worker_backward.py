@@ -129,6 +129,13 @@ def test_a_class_without_backward_is_judged_without_gradients_compared(tmp_path:
     assert reference.backward is None
 
 
+def test_buffers_larger_than_all_gradients_are_expected(tmp_path: Path) -> None:
+    cache = f"{WEIGHT}\nself.register_buffer('cache', torch.randn(1 << 19), persistent=False)"
+    body = "return torch.relu(x * self.weight) + self.weight + self.cache[-8:]"
+    reference = make_reference(tmp_path / "reference", body, "torch.randn(16, 8)", init=cache, gradients=True)
+    assert finding(reference, tmp_path / "candidate", body, init=cache) == ("OK", "")
+
+
 def test_state_that_is_no_tensor_does_no_harm(tmp_path: Path) -> None:
     extra = "type(self).get_extra_state = lambda self: 3\ntype(self).set_extra_state = lambda self, state: None"
     init = f"{WEIGHT}\n{extra}"

@@ -55,7 +55,8 @@ class Backward:
         flows = reference.cotangents(self.cotangents_path)
         arguments = reference.arguments(case.inputs_path)
         self.expected = self._step(reference, arguments, flows)
-        self.nbytes = modules.nbytes_of(self.expected)
+        # Beside gradients a step gives the buffers as they are after it: a cache of keys may be most of a module.
+        self.nbytes = modules.nbytes_of(self.expected) + modules.nbytes_of([*reference.module.buffers()])
         changes: dict[str, list[float]] = {name: [] for name in self.expected}
         for seed in range(DRAWS):
             other = self._step(
@@ -120,8 +121,8 @@ def prepare(reference: Reference, case: Case) -> Backward | None:
 
 
 def _nbytes(reference: Reference, case: Case) -> int:
-    """Return the bytes of inputs and weights, which are those of their gradients."""
-    return case.inputs_nbytes + sum(weight.numel() * weight.element_size() for weight in reference.module.parameters())
+    """Return the bytes of inputs and weights, which are those of their gradients, and of buffers."""
+    return case.inputs_nbytes + modules.nbytes_of([*reference.module.parameters(), *reference.module.buffers()])
 
 
 def _off(expected: torch.Tensor, found: torch.Tensor) -> float:
