@@ -215,6 +215,19 @@ def test_a_module_that_was_changed_after_a_call_is_seen(bench: Callable[..., Ben
         close(torch.tanh(x).cumsum(0), new(x))
 
 
+def test_a_part_that_has_two_names_is_seen_at_each(bench: Callable[..., Bench]) -> None:
+    text = SCALED.replace("= Scaled(eps)", "= self.last = Scaled(eps)").replace(
+        "tanh(self.", "tanh(self.last(x) + self."
+    )
+    made = write(bench(text))
+    (x,), new = made.one.inputs, made.new
+    with made.by_kernels(), torch.no_grad():
+        close(made.one.model(x), new(x))
+    new.last = torch.nn.Identity()
+    with made.by_kernels(False), torch.no_grad():
+        close(torch.tanh(x + new.norm(x)).cumsum(0), new(x))
+
+
 @pytest.mark.usefixtures("_said")
 def test_an_input_may_be_called_weights(bench: Callable[..., Bench]) -> None:
     text = SCALED.replace("x):\n        return torch.tanh(", "x, weights):\n        return weights * torch.tanh(")

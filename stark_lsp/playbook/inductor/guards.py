@@ -112,7 +112,7 @@ def conditions(parts: Sequence[Sequence[Any]] | None, taken: Set[str] = frozense
 
 def held(path: str) -> str:
     """Return what in forward gives by name what a part of the module holds."""
-    return f"of_{path.replace('.', '_')}" if path else "vars(self).get"
+    return f"of_{path.replace('.', '_')}" if path else "self.__dict__.get"
 
 
 def _holds(expression: str, value: str) -> str:
