@@ -9,6 +9,7 @@ import copy
 import functools
 import json
 import logging
+import pickle
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
@@ -199,11 +200,41 @@ def test_a_module_that_was_changed_after_a_call_is_seen(bench: Callable[..., Ben
     with made.by_kernels():
         new(x)
         copied(x)
+    copied.norm.eps = 0.5
+    with made.by_kernels(False):
+        close(made.one.model(x), copied(x))
+    with made.by_kernels():
+        pickle.loads(pickle.dumps(new))(x)
     inner = new.norm
     new.norm = torch.nn.Identity()
     new.norm.weight = inner.weight
     with made.by_kernels(False):
         close(torch.tanh(x).cumsum(0), new(x))
+    # As an adapter is called after what it holds.
+    new.norm = type("Scaled", (torch.nn.Identity,), {"eps": 1e-3, "weight": property(lambda self: inner.weight)})()
+    with made.by_kernels(False):
+        close(torch.tanh(x).cumsum(0), new(x))
+
+
+def test_a_part_that_has_two_names_is_seen_at_each(bench: Callable[..., Bench]) -> None:
+    text = SCALED.replace("= Scaled(eps)", "= self.last = Scaled(eps)").replace(
+        "tanh(self.", "tanh(self.last(x) + self."
+    )
+    made = write(bench(text))
+    (x,), new = made.one.inputs, made.new
+    with made.by_kernels(), torch.no_grad():
+        close(made.one.model(x), new(x))
+    new.last = torch.nn.Identity()
+    with made.by_kernels(False), torch.no_grad():
+        close(torch.tanh(x + new.norm(x)).cumsum(0), new(x))
+
+
+@pytest.mark.usefixtures("_said")
+def test_an_input_may_be_called_weights(bench: Callable[..., Bench]) -> None:
+    text = SCALED.replace("x):\n        return torch.tanh(", "x, weights):\n        return weights * torch.tanh(")
+    made = write(bench(text.replace("96)]\n", "96), torch.randn(96)]\n")))
+    with made.by_kernels(), torch.no_grad():
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
 
 
 @pytest.mark.usefixtures("_said")

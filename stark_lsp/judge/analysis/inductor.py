@@ -366,9 +366,12 @@ def _result(result: Any, outputs: list[Any]) -> str:
 def _parts(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, dict[str, str]]]:
     """Return path, class and plain settings of each part, the module itself first; settings as they are written.
 
-    Those of the user's classes themselves are among them, since a module may hide them by its own.
+    Those of the user's classes themselves are among them, since a module may hide them by its own. None are told
+    where a part has two paths, at one of which another may come to stand.
     """
-    found = []
+    found: list[tuple[str, str, dict[str, str]]] = []
+    if len(list(module.named_modules(remove_duplicate=False))) > len(list(module.modules())):
+        return found
     for path, part in module.named_modules():
         held: dict[str, Any] = {}
         for kind in reversed(type(part).__mro__):

@@ -68,11 +68,11 @@ def emit(
         kernels |= {back.names[name]: kernel for name, kernel in back.program.kernels.items()}
     passed = {"backward": "backward"} if back else {}
     passed |= {"captured": "captured", "plain": "compiled"} if back and replayed else {}
-    named = guards.conditions(made.get("parts"))
+    named = guards.conditions(made.get("parts"), set(user.forward.parameters))
     looked_at = guards.text(
         made["device"],
         by_name=named is not None,
-        parts=any("_stark_is(" in one for one in named or ()),
+        parts=any("_stark_part(" in one for one in named or ()),
         trained=back.text(arguments.expressions, replayed=replayed) if back else "",
         passed=list(passed),
         autocast=made.get("autocast", ""),
@@ -81,7 +81,7 @@ def emit(
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
-    imports = [name for name in ("hashlib", "types") if f"{name}." in looked_at]
+    imports = [name for name in ("hashlib", "operator", "types") if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
         helpers = {**made.get("helpers", {}), **(back.made["helpers"] if back else {})}
@@ -282,12 +282,13 @@ def _forward(
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)
         wanted.append(f"{parameter} is {value}" if plainly else f"{parameter} == {value!r}")
-    weights = as_tuple([one["expression"] for one in arguments.weights.values()])
+    places = [path.rpartition(".") for path in arguments.weights]
+    weights = as_tuple([f'{guards.held(part)}("{name}")' if part else f"self.{name}" for part, _, name in places])
     if named is None:
-        weights = "weights"
+        weights = "weights" if "weights" not in forward.parameters else "_weights"
         first = arguments.inputs[0]["expression"]
         look = f'_stark_weights(self, {first}, _WEIGHTS_{tag}, "{made["module"]}", {made["mode_matters"]})'
-        wanted.append(f"(weights := {look}) is not None")
+        wanted.append(f"({weights} := {look}) is not None")
     head = f"if {' and '.join(wanted)}:"
     if len(head) > triton.WIDTH - 8:
         rows = [part[8:] for one in wanted for part in triton.wrapped(" " * 12 + f"and {one}")]

@@ -51,7 +51,7 @@ def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, *, chang
     return [
         "def _captured(self, tensors):",
         "    # A replica for data parallelism is there for one call.",
-        '    if torch.cuda.is_current_stream_capturing() or getattr(self, "_is_replica", False):',
+        '    if torch.cuda.is_current_stream_capturing() or "_is_replica" in vars(self):',
         "        return None",
         "    graph = _stark_graphs.get(self)",
         "    if graph is None or graph.where != graph.places(tensors):",

@@ -9,10 +9,11 @@ changed: to look at 160 weights takes 80 us a call, to find that they are the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from stark_lsp.playbook import gradients
+from stark_lsp.playbook.inductor import handwritten
 
 FEW = 6
 """The most parts that are said by name."""
@@ -27,8 +28,9 @@ _RUN = '''\
 def _stark_run(kernels, form, inputs, weights, made_for, capability):
     """What kernels compute, with the gradients of the PyTorch form; None where they were not made for what is given."""
     tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
-    if not all(_stark_fits(x, device, *one) for x, one in zip(tensors, made_for.values())):
-        return None
+    for x, one in zip(tensors, made_for.values()):
+        if not isinstance(x, torch.Tensor) or x.device != device or (x.shape, x.stride(), x.dtype) != one:
+            return None
     if device.type != "{device}" or {autocast}{capability} != capability:
         return None
 {elsewhere}{cast}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
@@ -39,11 +41,6 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
 {changes}    with torch.no_grad():
 {launch}
     return {apply}, lambda *given: form(*given[: len(inputs)]), *tensors)
-
-
-def _stark_fits(x, on, shape, stride, dtype):
-    """Whether a tensor is one that kernels were made for, on a device."""
-    return isinstance(x, torch.Tensor) and (x.device, x.dtype, x.shape) == (on, dtype, shape) and x.stride() == stride
 '''
 _LAUNCH = "        out = kernels(*tensors)"
 _REPLAY = """\
@@ -77,71 +74,45 @@ def _stark_under(on, run):
     return under
 '''
 _PART = '''\
-def _stark_is(part, kind, **settings):
-    """Whether a module is of a class, with these settings and without hooks."""
+def _stark_part(owner, name, kind, /, **settings):
+    """What a module's part holds; None where that is of another class, or has other settings or hooks."""
+    part = owner("_modules").get(name)  # by attribute it takes 1 us
     right = type(part).__name__ == kind and not part._forward_hooks and not part._forward_pre_hooks
-    return right and all(getattr(part, name, None) == value for name, value in settings.items())
-'''
-_WHOLE = '''\
-def _stark_weights(module, x, made_for, digest, mode_matters):
-    """A module's tensors that kernels read; None where these, its parts, settings or hooks are others."""
-    found = vars(module).get("_stark_found")
-    if found is None or not all(vars(part).items() >= watched.items() for part, watched in found[0]):
-        found = module._stark_found = None
-        told, watched, parts = [], [], dict(module.named_modules())
-        for path, part in parts.items():
-            names = [name for name in sorted(vars(part)) if name[0] != "_" and (mode_matters or name != "training")]
-            plain = {name: vars(part)[name] for name in names if _stark_is_plain(vars(part)[name])}
-            told.append((path, [(name, type(one).__name__) for name, one in part._modules.items()], plain))
-            hooks = {} if part is module else {"_forward_hooks": {}, "_forward_pre_hooks": {}}
-            watched.append((part, {**plain, **hooks, "_modules": dict(part._modules)}))
-        right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
-        if not right or not all(vars(part).items() >= kept.items() for part, kept in watched):
-            module._stark_found = watched, None, []
-            return None
-        names = [name.split(".", 1)[1].rpartition(".") for name in made_for]
-        kinds = ["_parameters" if name in parts[path]._parameters else "_buffers" for path, _, name in names]
-        places = [(parts[path], kind, name) for (path, _, name), kind in zip(names, kinds)]
-        found = module._stark_found = watched, places, []
-    if found[1] is None:
-        return None
-    weights, known = [getattr(part, kind).get(name) for part, kind, name in found[1]], found[2]
-    # Other weights, or other memory of the same ones, are looked at; other values are not.
-    device = getattr(x, "device", None)
-    if known[:1] != [device] or any(w is not one or w.data_ptr() != at for w, (one, at) in zip(weights, known[1:])):
-        if not all(_stark_fits(w, device, *one) for w, one in zip(weights, made_for.values())):
-            return None
-        known[:] = [device, *((w, w.data_ptr()) for w in weights)]
-    return weights
-
-
-def _stark_is_plain(x):
-    return all(map(_stark_is_plain, x)) if isinstance(x, tuple) else x is None or isinstance(x, (bool, int, float, str))
+    if right and not vars(part).items() >= settings.items():  # its class may have the rest
+        right = all(getattr(part, k, None) == value for k, value in settings.items())
+    return {**vars(part), **part._parameters, **part._buffers}.get if right else None
 '''
 
 
-def conditions(parts: Sequence[Sequence[Any]] | None) -> list[str] | None:
+def conditions(parts: Sequence[Sequence[Any]] | None, taken: Set[str] = frozenset()) -> list[str] | None:
     """Return the conditions on a module; None where these would be too many, or are not known.
 
     Parameters
     ----------
     parts
         What `judge/analysis/inductor.program` gives: path, class and settings of each, the module itself first.
+    taken
+        Names of forward's own.
     """
-    if not parts or len(parts) > FEW:
+    if not parts or len(parts) > FEW or len({held(path) for path, _, _ in parts} - taken) < len(parts):
         return None
     found = []
     for path, kind, settings in parts:
-        names = [*path.split("."), *settings] if path else list(settings)
-        plain = all(name.isidentifier() and name not in ("part", "kind") for name in names)
+        plain = all(name.isidentifier() for name in ([*path.split("."), *settings] if path else settings))
         if kind in _CONTAINERS or not plain or any(_NOT_FINITE.search(value) for value in settings.values()):
             return None
         if path:
-            said = ", ".join([f"self.{path}", f'"{kind}"', *(f"{name}={value}" for name, value in settings.items())])
-            found.append(f"_stark_is({said})")
+            owner, _, name = path.rpartition(".")
+            said = ", ".join([held(owner), f'"{name}"', f'"{kind}"', *(f"{k}={v}" for k, v in settings.items())])
+            found.append(f"({held(path)} := _stark_part({said}))")
         else:
             found += [_holds(f"self.{name}", value) for name, value in settings.items()]
     return found
+
+
+def held(path: str) -> str:
+    """Return what in forward gives by name what a part of the module holds."""
+    return f"of_{path.replace('.', '_')}" if path else "self.__dict__.get"
 
 
 def _holds(expression: str, value: str) -> str:
@@ -191,6 +162,6 @@ def text(
     run = run.replace("{launch}", _REPLAY if replayed else _LAUNCH)
     run = run.replace("{apply}", _REPLAYED if replayed else _TRAINED if trained else _APPLY)
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
-    looks = [_PART] if by_name and parts else [] if by_name else [_WHOLE]
+    looks = [_PART] if by_name and parts else [] if by_name else [handwritten.written("weights")]
     behind = [trained] if trained else []
     return "\n\n".join([*looks, run, gradients.TEXT, *behind])

@@ -168,7 +168,8 @@ def wrapped(line: str) -> list[str]:
     if len(line) <= WIDTH or not rest.endswith(end) or "#" in line:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
-    rows, parts = [inner], inner.split(", ")
+    deeper = f"{indent}    "
+    rows, parts = [deeper + inner], inner.split(", ")
     if end == ")":
         try:
             call = ast.parse(f"_({inner})", mode="eval").body
@@ -177,9 +178,11 @@ def wrapped(line: str) -> list[str]:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return [line]  # the first bracket is not closed by the last one
         parts = [_quoted(ast.unparse(one)) for one in (*call.args, *call.keywords)]
-    if len(inner) + len(indent) + 4 > WIDTH:
-        rows = [f"{part}," for part in parts]
-    return [f"{head}(", *(f"{indent}    {row}" for row in rows), f"{indent}{end}"]
+    if len(rows[0]) > WIDTH and ":= " in inner.partition("(")[0]:
+        rows = wrapped(rows[0])
+    elif len(rows[0]) > WIDTH:
+        rows = [row for part in parts for row in ("\n".join(wrapped(deeper + part)) + ",").split("\n")]
+    return [f"{head}(", *rows, f"{indent}{end}"]
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,49 @@
+import hashlib
+import operator
+
+import torch
+
+
+def _stark_weights(module, x, made_for, digest, mode_matters):
+    """A module's tensors that kernels read; None where these, its parts, settings or hooks are others."""
+    found = vars(module).get("_stark_found")
+    if not found or not all(map(operator.ge, *found[:2])):
+        found = module._stark_found = None
+        told, held, watched, parts = [], [], [], dict(module.named_modules())
+        for path, part in parts.items():
+            names = [name for name in sorted(vars(part)) if name[0] != "_" and (mode_matters or name != "training")]
+            plain = {name: vars(part)[name] for name in names if _stark_is_plain(vars(part)[name])}
+            told.append((path, [(name, type(one).__name__) for name, one in part._modules.items()], plain))
+            hooks = {} if part is module else {"_forward_hooks": {}, "_forward_pre_hooks": {}}
+            held.append(vars(part).items())
+            watched.append({**plain, **hooks, "_modules": dict(part._modules)}.items())
+        right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
+        if not right or not all(map(operator.ge, held, watched)):
+            module._stark_found = _StarkFound((held, watched, None))
+            return None
+        names = [name.split(".", 1)[1].rpartition(".") for name in made_for]
+        owners = [(parts[path], name) for path, _, name in names]
+        places = [(part, "_parameters" if name in part._parameters else "_buffers", name) for part, name in owners]
+        found = module._stark_found = _StarkFound((held, watched, places, None, [], []))
+    if found[2] is None:
+        return None
+    weights, device = [getattr(part, kind).get(name) for part, kind, name in found[2]], getattr(x, "device", None)
+    # Other weights, or other memory of the same ones, are looked at; other values are not.
+    same = found[3] == device and all(map(operator.is_, weights, found[4]))
+    if not same or list(map(torch.Tensor.data_ptr, weights)) != found[5]:
+        whole = all(isinstance(w, torch.Tensor) and w.device == device for w in weights)
+        if not whole or [(w.shape, w.stride(), w.dtype) for w in weights] != list(made_for.values()):
+            return None
+        found[3:] = device, weights, list(map(torch.Tensor.data_ptr, weights))
+    return weights
+
+
+class _StarkFound(list):
+    """What was found of a module; a copy of it, which has others, has to look itself."""
+
+    def __reduce__(self):
+        return list, ()
+
+
+def _stark_is_plain(x):
+    return all(map(_stark_is_plain, x)) if isinstance(x, tuple) else x is None or isinstance(x, (bool, int, float, str))
