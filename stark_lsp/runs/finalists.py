@@ -16,6 +16,7 @@ from stark_lsp.core.phrases import caveat
 from stark_lsp.core.run import Node
 from stark_lsp.core.verdict import Interval, Verdict
 from stark_lsp.evaluation.pool import RunJudge
+from stark_lsp.playbook.inductor.recipes import STRATEGY as AS_COMPILED
 
 FINALISTS = 3
 """How many nodes are confirmed at most."""
@@ -190,12 +191,15 @@ def _further(nodes: Iterable[Node], best: Node) -> str:
 
 def gain_message(node: Node) -> str:
     """Return what a node that is faster than eager gains, and where it does not, for a person."""
-    only = caveat(node.verdict) if node.verdict is not None else ""
-    if not only:
-        return _compared(node)
+    told = _compared(node)
+    if only := caveat(node.verdict) if node.verdict is not None else "":
+        told += f" It is {only}."
     trained = node.verdict.speedup_with_backward if node.verdict is not None else None
-    cure = " Mode `training` searches for the whole step." if trained is not None and trained.high < 1 else ""
-    return f"{_compared(node)} It is {only}.{cure}"
+    if trained is not None and trained.high < 1:
+        told += " Mode `training` searches for the whole step."
+    if node.plan is not None and node.plan.strategy == AS_COMPILED:
+        told += " Inputs of other sizes run your own forward."
+    return told
 
 
 def _compared(node: Node) -> str:

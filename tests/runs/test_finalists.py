@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Environment, ErrorFigures, Interval, Timing, Verdict
@@ -71,6 +72,13 @@ async def test_the_leader_that_holds_is_proposed_with_its_confirmed_verdict() ->
     assert kept[1].verdict is final
     assert judge.asked == ["# 1"]
     assert outcome.message == "4.80x as fast as eager (4.70 to 4.90) and 1.20x as fast as torch.compile."
+
+
+async def test_kernels_for_these_sizes_alone_say_so() -> None:
+    final = ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3))
+    made = replace(node(1, ok(2.0)), plan=Plan("Run the kernels that torch.compile writes", "", strategy="as-compiled"))
+    outcome, _, _ = await confirm([made], {1: final})
+    assert outcome.message.endswith("1.20x as fast as torch.compile. Inputs of other sizes run your own forward.")
 
 
 async def test_where_it_is_slower_is_said_with_what_it_gains() -> None:
