@@ -146,3 +146,11 @@ def test_long_calls_are_wrapped_and_mean_the_same(parts: list[str], depth: int) 
     lines = wrapped(" " * 4 + line)
     assert ast.dump(ast.parse("if 1:\n" + "\n".join(lines))) == ast.dump(ast.parse("if 1:\n    " + line))
     assert all(len(one) <= WIDTH for one in lines)
+
+
+def test_a_long_sum_in_brackets_becomes_no_tuple() -> None:
+    places = " + ".join(f"r{number} * 1024 % 32" for number in range(12))
+    line = f"saved = tl.load(saved_ptr + ({places}), r0_mask & xmask, eviction_policy='evict_last', other=0.0)"
+    assert ast.dump(ast.parse("if 1:\n" + "\n".join(wrapped(" " * 4 + line)))) == ast.dump(
+        ast.parse(f"if 1:\n    {line}")
+    )

@@ -180,7 +180,7 @@ def wrapped(line: str) -> list[str]:
         parts = [_quoted(ast.unparse(one)) for one in (*call.args, *call.keywords)]
     if len(rows[0]) > WIDTH and ":= " in inner.partition("(")[0]:
         rows = wrapped(rows[0])
-    elif len(rows[0]) > WIDTH:
+    elif len(rows[0]) > WIDTH and (len(parts) > 1 or re.search(r"[\w\])]$", head)):  # with a comma a sum were a tuple
         rows = [row for part in parts for row in ("\n".join(wrapped(deeper + part)) + ",").split("\n")]
     return [f"{head}(", *rows, f"{indent}{end}"]
 
