@@ -183,7 +183,10 @@ class Finder:
         """Return the regions worth a kernel, best saving first."""
         group: dict[int, frozenset[int]] = {}
         fences = [node.id for node in self.graph.nodes if node.fence]
+        # For each node the last one that a region reaches of those up to it.
+        far: list[int] = []
         for node in self.graph.nodes:
+            far.append(max([node.id, *far[-1:]]))
             if node.id not in self.fusible:
                 continue
             current = frozenset((node.id,))
@@ -196,24 +199,29 @@ class Finder:
                 union = current | producer
                 if any(min(union) < fence < max(union) for fence in fences):
                     continue
-                if self.layout_of(union) is not None and not self._cyclic(union, group):
+                if self.layout_of(union) is not None and not self._cyclic(union, group, far):
                     current = union
             if len(current) == 1 and self.fusible[node.id].role not in (Role.POINTWISE, Role.ROW):
                 continue
             for member in current:
                 group[member] = current
+            far[min(current) :] = [node.id] * (len(far) - min(current))
         regions = [self._region(g) for g in sorted(set(group.values()), key=min)]
         worth = [r for r in regions if self._worthwhile(r)]
         return sorted(worth, key=lambda r: (-r.saving_ms, r.nodes))
 
-    def _cyclic(self, union: frozenset[int], group: dict[int, frozenset[int]]) -> bool:
+    def _cyclic(self, union: frozenset[int], group: dict[int, frozenset[int]], far: list[int]) -> bool:
         """Whether a path leaves `union` and comes back, with the other regions taken as one node each."""
+        # Nodes come behind what they read: from before a place that no region lies across, nothing comes back.
+        barrier = min(union)
+        while barrier and far[barrier - 1] >= barrier:
+            barrier -= 1
         seen: set[int] = set()
         first = [i for node in union for i in self.inputs_of[node] if i not in union]
         stack = list(first)
         while stack:
             node = stack.pop()
-            if node in seen:
+            if node in seen or node < barrier:
                 continue
             members = group.get(node, frozenset((node,))) - union
             seen |= members | {node}

@@ -23,7 +23,7 @@ from stark_lsp.core.events import Event, Prepared, Progress
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.profile_phrases import duration
 from stark_lsp.core.run import Node, Run
-from stark_lsp.core.status import RunState, VerdictStatus
+from stark_lsp.core.status import Limit, RunState, VerdictStatus
 from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.evaluation.lookup import find_interpreter
@@ -36,6 +36,9 @@ from stark_lsp.runs.run_record import RunRecord
 from stark_lsp.runs.sitting import Ending, Sitting
 from stark_lsp.store import RunStore
 from stark_lsp.store.paths import cache_dir
+
+COMPILING_S = 60.0
+"""Seconds that torch.compile is given behind a time limit, so that a proposal is compared with it."""
 
 
 class RunSession(RunRecord):
@@ -144,7 +147,7 @@ class RunSession(RunRecord):
             completing = asyncio.create_task(self._complete_baselines(judge, reference))
             try:
                 ending = await self._sit(judge, reference)
-                await completing
+                await self._await_compiling(completing, ending)
             finally:
                 completing.cancel()
             await self._propose(judge, ending)
@@ -187,6 +190,19 @@ class RunSession(RunRecord):
                 self._tell(f"torch.compile takes {times[0]} a call, eager {times[1]}.")
             elif found.compile_message:
                 self._tell(found.compile_message)
+
+    async def _await_compiling(self, completing: asyncio.Task[None], ending: Ending) -> None:
+        """Wait for torch.compile, which the proposal is compared with; not for long behind a time limit."""
+        if not completing.done():
+            self._notice("Waiting for torch.compile, to compare with it")
+        behind = ending.limit is Limit.SECONDS
+        done, _ = await asyncio.wait({completing}, timeout=COMPILING_S if behind else None)
+        if not done:
+            completing.cancel()
+            self._tell(
+                f"torch.compile was still at work {COMPILING_S:g} s after the time limit: it is not compared with."
+            )
+        await asyncio.gather(completing, return_exceptions=not done)
 
     async def _record_root(self, reference: Reference) -> None:
         eager = reference.baselines.eager

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
+from stark_lsp.playbook import regions
 from stark_lsp.playbook.fusible import Role, prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.regions import find_regions
 
 from .conftest import Bench
-from .playbook_cases import forward, text_of
+from .playbook_cases import BY_NAME, forward, text_of
 
 
 def words(bench: Callable[..., Bench], body: str, inputs: str, arguments: str = "x") -> list[tuple[str, ...]]:
@@ -89,3 +92,20 @@ def test_few_long_rows_are_normalized_by_one_kernel_on_a_cpu_only(bench: Callabl
         replace(node, outputs=tuple(replace(meta, device="cuda") for meta in node.outputs)) for node in graph.nodes
     )
     assert find_regions(prepare(replace(graph, device="cuda", nodes=nodes))) == []
+
+
+@pytest.mark.parametrize("name", ["transformer_block", "one_name_of_two_ranks", "lerp_and_addc"])
+def test_a_region_that_would_wait_for_itself_is_seen_from_where_it_can_be(
+    name: str, bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[bool] = []
+    near = regions.Finder._cyclic
+
+    def both(self: regions.Finder, union: frozenset[int], group: dict[int, frozenset[int]], far: list[int]) -> bool:
+        looked.append(near(self, union, group, far))
+        assert looked[-1] == near(self, union, group, [len(far)] * len(far))  # looks at all that comes before
+        return looked[-1]
+
+    monkeypatch.setattr(regions.Finder, "_cyclic", both)
+    bench(text_of(BY_NAME[name]))
+    assert looked

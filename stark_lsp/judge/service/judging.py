@@ -42,6 +42,7 @@ REFERENCE_RUNNERS = 2 + len(COMPILED)
 """Eager, a second process of it, and what torch.compile makes."""
 WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 """Of each side that torch.compile makes, the setting that asks for it."""
+LATE = "{} was still at work when nobody waited for it any more."
 PENDING, UNWANTED = "It is being compiled beside the search.", "Switched off."
 MANY_CORES = 8
 """On fewer, what builds need is made when it is needed."""
@@ -279,13 +280,21 @@ class Judge:
     def _wanted(self, name: str) -> bool:
         return bool(self.settings.get(WANTED[name]))
 
+    def give_up_compiling(self) -> None:
+        """End what torch.compile is at, and begin no more of it; nothing is compared with it then."""
+        self.bench.give_up_compiling()
+
     def _compile(self, name: str, progress: Progress) -> str:
         """Have torch.compile make one of `COMPILED`; returns why there is none, nothing if there is."""
         words = "torch.compile" if COMPILED[name] == "default" else f"torch.compile ({COMPILED[name]})"
+        if self.bench.gave_up:
+            return LATE.format(words)
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
         try:
             self.bench.compile(name)
         except RunnerFailure as error:
+            if self.bench.gave_up:
+                return LATE.format(words)
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
             return f"{words} failed: {kind}: {lines[0][:300]}" if lines else f"{words} failed: {kind}"

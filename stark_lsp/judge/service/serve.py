@@ -52,6 +52,7 @@ class Worker:
         self._trial: Any | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._writing: int | None = None
+        self._compiling: int | None = None
         self._cancelled: set[int] = set()
 
     def run(self) -> None:
@@ -102,10 +103,12 @@ class Worker:
                 self._end()
 
     def _cancel(self, number: int) -> None:
-        """Give up what torch.compile writes, which can take minutes and hold the device; all else is let finish."""
+        """Give up what torch.compile writes or makes, which can take minutes; all else is let finish."""
         self._cancelled.add(number)
         if self._judge is not None and number == self._writing:
             self._judge.give_up_writing()
+        if self._judge is not None and number == self._compiling:
+            self._judge.give_up_compiling()
 
     def _end(self) -> None:
         """Kill every process below, remove the private folder, exit at once."""
@@ -135,6 +138,7 @@ class Worker:
         if self._judge is None:
             raise Broken("The worker was asked to judge before it was prepared.")
         if method == "baselines":
+            self._compiling = number
             return self._judge.baselines(progress)
         if method == "analyze":
             return self._judge.analyze(progress)

@@ -76,6 +76,9 @@ class Bench:
 
     def __post_init__(self) -> None:
         self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
+        self._compiling: dict[str, RunnerProcess] = {}
+        self.gave_up = False
+        """Whether nobody waits for torch.compile any more."""
         self._weights = ""
         self._picking = True
         self._resting = contextlib.ExitStack()
@@ -127,6 +130,12 @@ class Bench:
         timer = begun.result() if begun is not None else self._start_reference(name)
         with self._lock:
             self._sides[name] = timer
+
+    def give_up_compiling(self) -> None:
+        """End what torch.compile is at, and all that it begins; whoever waits for it is told that its process died."""
+        self.gave_up = True
+        for runner in list(self._compiling.values()):
+            runner.strike()
 
     def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
         """Have a loaded runner warm up and get ready to be timed."""
@@ -288,6 +297,9 @@ class Bench:
             limit = float(self.settings["run_timeout_s"])
             if name in COMPILED:
                 limit = float(self.settings["compile_timeout_s"])
+                self._compiling[name] = runner
+                if self.gave_up:
+                    runner.strike()
                 runner.ask("compile", mode=COMPILED[name], run_s=limit)
             timer = self.timer(runner, run_s=limit, build_s=limit)
             # Nobody doubts the original, and of gigabytes they take longer than the calls.
@@ -302,6 +314,8 @@ class Bench:
                 )
                 return self._start_reference(name)
             raise
+        finally:
+            self._compiling.pop(name, None)
         if name == "eager":
             self._weights = reference.weights_path
         return timer
