@@ -63,6 +63,31 @@ async def test_where_max_autotune_fails_the_reason_is_told_and_the_rest_goes_on(
         assert (await judge.confirm(SAME)).speedup_vs_max_autotune is None
 
 
+HANGS = REFERENCE.replace(
+    "import torch.nn as nn\n",
+    "import time\nimport torch.nn as nn\nimport torch._inductor.compile_fx as c\n"
+    "c.compile_fx = lambda *given, **named: time.sleep(1000)\n",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.parametrize("soon", [0.0, 8.0])
+async def test_what_nobody_waits_for_any_more_is_ended_and_not_compared_with(soon: float, tmp_path: Path) -> None:
+    problem = make_problem(tmp_path / "model.py", HANGS)
+    settings = replace(AUTOTUNED, max_autotune=False, compile_baseline=True)
+    async with judging(problem, tmp_path, settings=settings) as (judge, _):
+        await judge.prepare(lambda text: None)
+        compiling = asyncio.create_task(judge.baselines())
+        await asyncio.sleep(soon)
+        compiling.cancel()
+        await asyncio.gather(compiling, return_exceptions=True)
+        confirmed = await asyncio.wait_for(judge.confirm(SAME), 60)
+        assert confirmed.status is Status.OK, confirmed
+        assert confirmed.speedup_vs_compile is None
+        assert (await judge.baselines()).compile_message.startswith("torch.compile was still at work")
+
+
 def test_it_is_off_by_default() -> None:
     assert EvaluationSettings().max_autotune is False
 

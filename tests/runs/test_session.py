@@ -119,6 +119,34 @@ async def test_a_time_limit_ends_the_search_and_still_proposes(problem: Problem,
     assert all(node.verdict is not None for node in limited.nodes.values() if node.parent is not None)
 
 
+HANGS = """import time
+
+import torch._inductor.compile_fx
+
+torch._inductor.compile_fx.compile_fx = lambda *given, **named: time.sleep(1000)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+async def test_behind_a_time_limit_torch_compile_is_not_waited_for_until_it_is_done(
+    problem: Problem, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stark_lsp.runs.session.COMPILING_S", 1.0)
+    text = MODULE.replace("import torch\n", f"import torch\n{HANGS}", 1)
+    Path(problem.path).write_text(text)
+    hanging = make_problem(problem.path, text, None, device=DeviceChoice.CPU)
+    events: list[Event] = []
+    options = replace(
+        OPTIONS, budget=Budget(attempts=30, seconds=3.0), evaluation=replace(QUICK, compile_baseline=True)
+    )
+    run = await asyncio.wait_for(session(hanging, options, store, events).execute(), 120)
+    assert run.state is RunState.FINISHED
+    assert "time limit" in run.message
+    told = [str(event) for event in events]
+    assert any("torch.compile was still at work 1 s after the time limit" in text for text in told)
+
+
 async def test_bad_input_is_recorded_and_raised(problem: Problem, store: RunStore) -> None:
     text = MODULE.replace("return [torch", "raise RuntimeError('no data'); return [torch")
     events: list[Event] = []

@@ -139,6 +139,8 @@ class Worker:
             raise Broken("The worker was asked to judge before it was prepared.")
         if method == "baselines":
             self._compiling = number
+            if number in self._cancelled:
+                self._judge.give_up_compiling()
             return self._judge.baselines(progress)
         if method == "analyze":
             return self._judge.analyze(progress)
