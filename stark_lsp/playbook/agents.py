@@ -37,7 +37,7 @@ from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
 from stark_lsp.playbook.inductor.own import own_switches
-from stark_lsp.playbook.inductor.recipes import MUCH, Switches, safer
+from stark_lsp.playbook.inductor.recipes import MUCH, WORTH, Switches, safer
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -81,11 +81,13 @@ class PlaybookAgents:
         self.reference = reference
         self.prompts = PromptLibrary(prompt_dirs)
         self._reason = ""
-        launched = reference.profile.launched if reference.profile is not None else ()
-        calls = sum(one.count for one in launched)
+        profile, waiting = reference.profile, _waiting(reference.profile, self._eager_ms)
+        # As one graph the original's own kernels save no more than the GPU waits for them.
+        busy = profile is not None and profile.device_us is not None and waiting <= WORTH
+        calls = 0 if profile is None or busy else sum(one.count for one in profile.launched)
         self._switches = Switches(own_switches(prompt_dirs))
         self._recipes = proposal.Recipes(problem, ask, reference.environment.device_type, calls, self._switches)
-        self._quick = list(self._recipes.without_inductor(self._eager_ms, _waiting(reference.profile, self._eager_ms)))
+        self._quick = list(self._recipes.without_inductor(self._eager_ms, waiting))
         """What is tried before Inductor is asked for anything."""
         self._planned: set[tuple[tuple[str, str], ...]] = set()
         """Recipes that were planned on any node: a window does not show all of the tree."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import hashlib
 import json
 import operator
@@ -288,6 +289,16 @@ def test_a_class_of_many_short_launches_is_captured_before_inductor_is_asked(ben
         one = bench(kept["text"])
         one.agents = PlaybookAgents(one.analysis, one.problem, replace(waits, profile=other), ask=ask)
         assert read_design(one.attempt().candidate.source) == PLAIN
+    # As a graph they would save what the GPU waits for them, if anything.
+    busy = replace(waits, profile=replace(profile, device_us=1900.0))
+    one = bench(kept["text"])
+    one.agents = PlaybookAgents(one.analysis, one.problem, busy, ask=ask)
+    designs: list[Design | None] = []
+    with contextlib.suppress(NothingToPropose):
+        while len(designs) < 5:
+            designs.append(read_design(one.attempt().candidate.source))
+    assert PLAIN in designs
+    assert captured not in designs
 
 
 COUNTING = LSTM.replace("self.head = nn", 'self.register_buffer("seen", torch.zeros(1))\n        self.head = nn')
