@@ -71,7 +71,6 @@ HANGS = REFERENCE.replace(
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 @pytest.mark.parametrize("soon", [0.0, 8.0])
 async def test_what_nobody_waits_for_any_more_is_ended_and_not_compared_with(soon: float, tmp_path: Path) -> None:
     problem = make_problem(tmp_path / "model.py", HANGS)

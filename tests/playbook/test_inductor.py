@@ -369,7 +369,6 @@ def test_vectors_that_pytorch_does_not_use_itself_are_not_written(bench: Callabl
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 def test_what_is_made_on_a_device_is_made_where_the_inputs_are(bench: Callable[..., Bench]) -> None:
     lines = (
         "class Model(nn.Module):\n    def forward(self, x):",
@@ -381,6 +380,9 @@ def test_what_is_made_on_a_device_is_made_where_the_inputs_are(bench: Callable[.
     made = write(bench(HEAD + "\n        ".join(lines) + "\n\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"))
     with torch.no_grad(), made.by_kernels():
         close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+
+
+def test_a_device_is_read_as_it_is_printed() -> None:
     statement = ast.parse("buf0 = f(2, device=device(type='cuda', index=0), other=device(type='cpu'))").body[0]
     assert "device=device, other=torch.device('cpu')" in ast.unparse(reader._Renamed({}).visit(statement))
 
