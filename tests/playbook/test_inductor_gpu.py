@@ -276,7 +276,7 @@ def test_a_class_of_many_short_launches_is_captured_before_inductor_is_asked(ben
         return plain if recipe.get("plain") else dict(kept["made"])
 
     environment = replace(REFERENCE.environment, device_type="cuda")
-    profile = Profile(tuple(Launch(f"kernel{number}", 200) for number in range(2)), device_us=400.0)
+    profile = Profile(tuple(Launch(f"kernel{number}", 100) for number in range(2)), device_us=400.0)
     waits = replace(REFERENCE, profile=profile, baselines=Baselines(Timing(2.0, 1.9, 2.1, 5)), environment=environment)
     captured = Design(STRATEGY, ((recipes.LAUNCH, "captured"),))
     one.agents = PlaybookAgents(one.analysis, one.problem, waits, ask=ask)

@@ -127,7 +127,8 @@ class Recheck:
         def close_by() -> Generator[tensorfile.Loaded, None, None]:
             for draw in range(1, nearby.DRAWS + 1):
                 with self.reliably(self.eager), _readable("The outputs could not be read back"):
-                    yield self.eager.alone(seed, index, self._limit, draw, self.tolerance.autocast)
+                    made = self.eager.alone(seed, index, self._limit, draw, self.tolerance.autocast)
+                yield made
 
         try:
             figures, room = compare.Figures(), self.tolerance

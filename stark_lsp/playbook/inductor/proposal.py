@@ -26,9 +26,9 @@ from stark_lsp.playbook.source import CannotEdit
 TITLE = "Run the kernels that torch.compile writes"
 PLAIN = Design(STRATEGY, ())
 """As torch.compile writes it."""
-MANY = 300
-"""Kernels that the original launches, from which Inductor takes long: it had not read 192 steps of a state-space model,
-some thousands, after 110 s."""
+MANY = 150
+"""Kernels that the original launches, from which Inductor takes long: it had not read 64 steps of a state-space model,
+some two hundred, after five minutes."""
 Ask = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 """Asks the judge for a program by a recipe; returns what `judge/analysis/inductor.program` does, or `none`, why not."""
 
