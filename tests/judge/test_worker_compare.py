@@ -160,3 +160,6 @@ def test_results_are_held_to_a_fixed_tolerance_where_the_reference_keeps_it() ->
     assert str(caught.value).startswith("Output 1 is off by up to 0.00015")
     assert not compare.hold_to_fixed([(reference, near)], [1e-5]), "the reference may be off by as much"
     assert not compare.hold_to_fixed([(reference, near)], None), "nobody knows how far the reference is off"
+    jumped = reference.clone()
+    jumped[7] = 20.0
+    assert not compare.hold_to_fixed([(reference, jumped)], [1e-7]), "where rounding decides, as `nearby` has found"

@@ -307,6 +307,9 @@ def hold_to_fixed(pairs: list[tuple[torch.Tensor, torch.Tensor]], own_errors: li
         gap = difference(ref, out)
         if ref.dtype != torch.float32 or gap.max_abs <= FIXED or not gap.beyond(FIXED / gap.scale, FIXED):
             continue
+        if gap.max_rel > WIDEN_LIMIT * TOLERANCE[torch.float32]:
+            kept = False  # no tolerance lets this pass: rounding decided, see `nearby`
+            continue
         own = own_errors[number] if own_errors else 0.0
         off = gap.beyond(max(FIXED / gap.scale, WIDEN * own), FIXED)
         if own and off:
