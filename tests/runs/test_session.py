@@ -138,7 +138,7 @@ async def test_behind_a_time_limit_torch_compile_is_not_waited_for_until_it_is_d
     hanging = make_problem(problem.path, text, None, device=DeviceChoice.CPU)
     events: list[Event] = []
     options = replace(
-        OPTIONS, budget=Budget(attempts=30, seconds=3.0), evaluation=replace(QUICK, compile_baseline=True)
+        OPTIONS, budget=Budget(attempts=30, seconds=1.0), evaluation=replace(QUICK, compile_baseline=True)
     )
     run = await asyncio.wait_for(session(hanging, options, store, events).execute(), 120)
     assert run.state is RunState.FINISHED
