@@ -9,6 +9,7 @@ import copy
 import itertools
 import os
 import secrets
+import threading
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
@@ -81,6 +82,7 @@ class Reference(Original):
         self.special: list[Case] = []
         """Cases with special inputs; a few of them with the other weights."""
         self._numbers = itertools.count()
+        self._moving = threading.Lock()
         self.trained_path = os.path.join(folder, "trained.raw")
         progress("Running the reference")
         try:
@@ -236,24 +238,28 @@ class Reference(Original):
 
     def nearby(self, case: Case) -> Generator[tensorfile.Loaded, None, None]:
         """Yield what it gives for a case's inputs moved by their last bits, see `correctness.nearby`."""
-        before = copy.deepcopy(self.module.state_dict()) if case.trained else None
-        flows = self.cotangents(case.cotangents_path) if case.cotangents_path else None
-        place = next((weight.device for weight in modules.tensors_of(dict(self.module.state_dict()))), None)
-        try:
-            self._call(lambda: self.module.to(self.device))
-            if before is not None:
-                self.module.load_state_dict(tensorfile.load(self.trained_path).tree("cpu"), strict=False)
-            for draw in range(1, nearby.DRAWS + 1):
-                arguments = nearby.drawn(self.arguments(case.inputs_path), draw, self.autocast)
-                result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
-                yield self._capture(result, UNFIT, keep=False)
-        except Bad:
-            return  # Out of its range, or of memory: then nothing is known of what is close by.
-        finally:
-            if before is not None:
-                self.module.load_state_dict(before, strict=False)
-            if place is not None:
-                self.module.to(place)
+        # Candidates are checked in several threads.
+        with self._moving:
+            before = copy.deepcopy(self.module.state_dict()) if case.trained else None
+            flows = self.cotangents(case.cotangents_path) if case.cotangents_path else None
+            place = next((weight.device for weight in modules.tensors_of(dict(self.module.state_dict()))), None)
+            try:
+                self._call(lambda: self.module.to(self.device))
+                if before is not None:
+                    self.module.load_state_dict(tensorfile.load(self.trained_path).tree("cpu"), strict=False)
+                for draw in range(1, nearby.DRAWS + 1):
+                    arguments = nearby.drawn(self.arguments(case.inputs_path), draw, self.autocast)
+                    result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
+                    yield self._capture(result, UNFIT, keep=False)
+            except Bad:
+                return  # Out of its range, or of memory: then nothing is known of what is close by.
+            finally:
+                if before is not None:
+                    self.module.load_state_dict(before, strict=False)
+                if place is not None:
+                    self.module.to(place)
+                if self.device == "cuda":
+                    torch.cuda.empty_cache()
 
     def write_cotangents(self, inputs_path: str) -> str:
         """Write random gradients for the outputs to a file, and return its path."""
