@@ -155,7 +155,7 @@ def test_an_anonymous_transcript_says_nowhere_where_files_lie(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("path", "before", "after"),
     [
-        ("/work/model.py", "/work/model.py of framework/work/x, -I/work/lib", "model.py of framework/work/x, -Ilib"),
+        ("/code/model.py", "/code/model.py of legacy/code/x, -I/code/lib", "model.py of legacy/code/x, -Ilib"),
         ("/model.py", "in /model.py / other", "in /model.py / other"),
         ("/srv/team/net/model.py", "/srv/team/lib.h /srv/teams/y /srv/team", "lib.h /srv/teams/y "),
         ("model.py", "in model.py", "in model.py"),

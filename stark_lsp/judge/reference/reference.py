@@ -251,7 +251,7 @@ class Reference(Original):
                     arguments = nearby.drawn(self.arguments(case.inputs_path), draw, self.autocast)
                     result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
                     yield self._capture(result, UNFIT, keep=False)
-            except Bad:
+            except (Bad, torch.cuda.OutOfMemoryError):
                 return  # Out of its range, or of memory: then nothing is known of what is close by.
             finally:
                 if before is not None:
