@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from verify_cases import finding, make_reference, verify
 
 from stark_lsp.contract.errors import Bad
+from stark_lsp.judge.correctness import nearby
 from stark_lsp.judge.inputs.cases import CaseKind
 from stark_lsp.judge.reference.reference import Reference
 from stark_lsp.judge.transport import tensorfile
@@ -185,6 +186,9 @@ def test_eight_bits_are_judged_like_other_types(tmp_path: Path, dtype: str, body
     reference = make_reference(tmp_path / "r", body, f"torch.randn(8, 8).to(torch.{dtype})")
     assert finding(reference, tmp_path / "c", body) == ("OK", "")
     assert finding(reference, tmp_path / "c", "return x.clone()")[0] == "WRONG_RESULT"
+    one = torch.ones(64).to(getattr(torch, dtype))
+    assert nearby.moved(one, 1).dtype == one.dtype
+    assert not torch.equal(nearby.moved(one, 1).float(), one.float())
 
 
 def written_over(
@@ -399,6 +403,36 @@ def test_what_rounding_decides_may_be_decided_otherwise_and_nothing_else(
         verifier = verify(reference, tmp_path / "d", DECIDES.format(scores), init=CODES)
         assert any("rounding decides" in note for note in verifier.notes)
         assert verifier.figures.max_rel < 1e-5
+
+
+KINK = """h = {}
+other = (x.flip(1) @ self.w.flip(0)).detach()
+return h + F.pad(torch.relu(h - other)[:2], (0, 0, 0, max(0, len(h) - 2))){}
+"""
+PRODUCT = "x @ self.w"
+
+
+@pytest.mark.parametrize("held", ["nn.Parameter", "nn.Buffer"])
+@pytest.mark.parametrize(
+    ("product", "more", "found"),
+    [
+        ("(x.double() @ self.w.double()).float()", "", "OK"),
+        ("x[:, :100] @ self.w[:100] + x[:, 100:] @ self.w[100:]", "", "OK"),
+        (PRODUCT, " + (h - h.detach())", "WRONG_RESULT"),
+        ("torch.cat([x[:500].detach() @ self.w, x[500:] @ self.w])", "", "WRONG_RESULT"),
+    ],
+)
+def test_a_gradient_that_rounding_moves_is_held_to_how_far_and_no_farther(
+    product: str, more: str, found: str, held: str, tmp_path: Path
+) -> None:
+    # What `relu` lets through is decided by rounding: each element is zero but for that.
+    init = f"self.w = {held}(torch.randn(256, 64))"
+    reference = make_reference(
+        tmp_path / "r", KINK.format(PRODUCT, ""), "torch.randn(2048, 256)", init=init, mode="training"
+    )
+    status, message = finding(reference, tmp_path / "c", KINK.format(product, more), init=init)
+    assert status == found, message
+    assert found == "OK" or "gradient" in message
 
 
 def test_inputs_that_the_reference_changes_must_be_changed_alike_in_every_case(tmp_path: Path) -> None:

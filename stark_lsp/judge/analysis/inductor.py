@@ -307,12 +307,12 @@ def _anew() -> Iterator[None]:
     import torch._inductor.config
 
     # What logs or warns breaks a graph otherwise: transformers adds methods such as `warning_once`.
-    logs = {getattr(logging.Logger, name) for name in dir(logging.Logger) if name.startswith(LOGS)} | {warnings.warn}
+    logs = [getattr(logging.Logger, name) for name in dir(logging.Logger) if name.startswith(LOGS)] + [warnings.warn]
     changed: dict[Any, dict[str, Any]] = {
         torch._inductor.config: {"fx_graph_cache": False},
         # Who differentiates twice finds what was kept for backward as it was.
         torch._functorch.config: {"enable_autograd_cache": False, "donated_buffer": False},
-        torch._dynamo.config: {"ignore_logger_methods": logs},
+        torch._dynamo.config: {"ignore_logger_methods": logs},  # a list: torch 2.11 sorts a set, which functions are not
     }
     with contextlib.ExitStack() as stack:
         for config, values in changed.items():

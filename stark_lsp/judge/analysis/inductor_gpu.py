@@ -52,8 +52,23 @@ def by(recipe: Mapping[str, Any]) -> Iterator[None]:
     missing = [name for name in options if not hasattr(torch._inductor.config, name)]
     if missing:
         raise NotTraceable(f"torch {torch.__version__} has no {missing[0]}")
+    # Inductor does so too, but for what is kept for backward.
+    options |= {"joint_custom_pre_pass": made_there} if hasattr(torch._inductor.config, "joint_custom_pre_pass") else {}
     with torch._inductor.config.patch(options), _products(str(recipe.get("products") or "")):
         yield
+
+
+def made_there(graph: torch.fx.Graph) -> None:
+    """Have what a graph makes on the CPU and kernels on the GPU read, as the distances of places, be made there."""
+    try:
+        from torch._inductor.fx_passes.post_grad import ConstructorMoverPass
+        from torch._inductor.fx_utils import FakeTensorUpdater
+    except ImportError:
+        return
+    takes_module = "gm" in inspect.signature(FakeTensorUpdater).parameters
+    updater = FakeTensorUpdater(graph.owning_module if takes_module else graph)
+    ConstructorMoverPass("cuda")(graph)
+    updater.incremental_update()
 
 
 @contextlib.contextmanager

@@ -39,7 +39,8 @@ class Step:
         tensors = forward.in_order(result)
         if any(tensor.is_floating_point() and not tensor.requires_grad for tensor in tensors):
             raise NotTraceable("not all that it returns leads back to what it is given")
-        self._flows = [(tensor, torch.ones_like(tensor)) for tensor in tensors if tensor.requires_grad]
+        led = [tensor for tensor in tensors if tensor.requires_grad]
+        self._flows = [(tensor, torch.full_like(tensor, 1.0 + place / 8)) for place, tensor in enumerate(led)]
         outputs, flows = zip(*self._flows)
         # In this thread: what Inductor is told holds for one alone, and a GPU's backward has another.
         with torch.autograd.set_multithreading_enabled(False):
@@ -77,6 +78,9 @@ class Step:
             if key(tensor) not in places:
                 raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
             names[key(flow)] = f"gradient[{places[key(tensor)]}]"
+        for value in filter(_is_tensor, arguments):
+            if key(value) not in names:  # autograd may have laid it out anew
+                names |= {key(value): names[key(flow)] for _, flow in self._flows if _equal(value, flow)}
         made = {key(tensor): place for place, tensor in reversed(list(enumerate(results))) if _is_tensor(tensor)}
         asked = {expression: key(tensor) for expression, tensor in gradients.items() if tensor is not None}
         if not all(one in made for one in asked.values()):
@@ -98,13 +102,19 @@ def argument(value: Any, names: dict[tuple[Any, ...], str]) -> dict[str, Any]:
     if not _is_tensor(value):
         raise NotTraceable(f"its program takes a {type(value).__name__}")
     if key(value) not in names:
-        raise NotTraceable("it reads a tensor that is neither an input nor a parameter or buffer")
+        what = f"a tensor of {str(value.dtype)[6:]} and shape {tuple(value.shape)}"
+        raise NotTraceable(f"it reads {what} that is neither an input nor a parameter or buffer")
     return {
         "expression": names[key(value)],
         "shape": list(value.shape),
         "stride": list(value.stride()),
         "dtype": str(value.dtype).removeprefix("torch."),
     }
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors hold the same, wherever they lie."""
+    return one.dtype == other.dtype and one.shape == other.shape and torch.equal(one, other)
 
 
 def _is_tensor(value: Any) -> bool:

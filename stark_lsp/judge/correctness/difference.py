@@ -39,6 +39,10 @@ class Difference:
         """Return the flat indices of the elements that differ by more than the tolerance."""
         return torch.cat([begin + off.nonzero().flatten() for begin, off in self._off(tolerance)])
 
+    def norm(self) -> float:
+        """Return the Euclidean norm of the difference."""
+        return math.hypot(*(float(torch.linalg.vector_norm(wide(a) - wide(b))) for _, a, b in _pieces(*self.pair)))
+
     def _off(self, tolerance: float, share: float = 0.0) -> Iterator[tuple[int, torch.Tensor]]:
         for begin, a, b in _pieces(*self.pair):
             a, b = wide(a), wide(b)

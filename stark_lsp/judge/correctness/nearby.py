@@ -4,17 +4,21 @@ Another order of summation decides otherwise there, in an honest kernel as in to
 is another one. So an element that is off is right where the original gives that very value for inputs that are moved by
 a few roundings: what is computed is close to what is exact for inputs close by (mixed stability, N. J. Higham, Accuracy
 and Stability of Numerical Algorithms, section 1.5).
+
+A gradient jumps with each `relu` and `max` that rounding decides, and a sum over many of these is like none that a draw
+gives. So it is right where it is as close to the original's as the original's own is for such inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
 
 from ..reference import modules
-from .difference import Difference, wide
+from .difference import Difference, difference, wide
 
 ROUNDINGS = 4.0
 """By how many roundings inputs are moved,"""
@@ -28,6 +32,8 @@ FEW = 4
 """After so many half of what is off is to be explained: else it is wrong."""
 MOST = 0.05
 """Share of elements that may be off so; of more there is nothing to explain."""
+TIMES = 4.0
+"""So many times as far as the original's own a gradient may be: a smaller type than its own has an error of eight."""
 
 
 def moved(tensor: torch.Tensor, seed: int, autocast: str = "", growth: float = 1.0) -> torch.Tensor:
@@ -39,7 +45,8 @@ def moved(tensor: torch.Tensor, seed: int, autocast: str = "", growth: float = 1
     step = max(step, min(growth * step, FARTHEST))
     generator = torch.Generator(tensor.device).manual_seed(seed)
     noise = torch.randn(tensor.shape, generator=generator, device=tensor.device)
-    return (tensor.detach() * (1.0 + step * noise)).to(tensor.dtype)
+    held = tensor.detach().float() if tensor.dtype.itemsize == 1 else tensor.detach()  # 8 bits do not multiply
+    return (held * (1.0 + step * noise)).to(tensor.dtype)
 
 
 def drawn(arguments: Any, draw: int, autocast: str) -> Any:
@@ -68,3 +75,26 @@ def explained(gap: Difference, tolerance: float, others: Iterable[torch.Tensor])
         if not len(at):
             return True
     return False
+
+
+def farther(gaps: Mapping[int, Difference], others: Iterable[Sequence[torch.Tensor]]) -> list[int]:
+    """Return which gradients are farther from the original's than its own are for inputs close by.
+
+    Parameters
+    ----------
+    gaps
+        By their places among the tensors of a result.
+    others
+        All tensors of the original's results for moved inputs, made as they are asked for.
+    """
+    most, norm = dict.fromkeys(gaps, 0.0), dict.fromkeys(gaps, 0.0)
+    for other in islice(others, FEW + 1):
+        for place, gap in gaps.items():
+            if other[place].numel() == gap.pair[0].numel():
+                own = difference(gap.pair[0], other[place].reshape(-1))
+                most[place], norm[place] = max(most[place], own.max_abs), max(norm[place], own.norm())
+    return [
+        place
+        for place, gap in gaps.items()
+        if not (gap.max_abs <= TIMES * most[place] and gap.norm() <= TIMES * norm[place])
+    ]

@@ -11,6 +11,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -237,7 +238,13 @@ class Reference(Original):
         return case
 
     def nearby(self, case: Case) -> Generator[tensorfile.Loaded, None, None]:
-        """Yield what it gives for a case's inputs moved by their last bits, see `correctness.nearby`."""
+        """Yield what it gives for a case's inputs moved by their last bits, see `correctness.nearby`.
+
+        What is exact comes first, where that is known: it is that of no inputs closer by.
+        """
+        exact = case.exact or []
+        if [one.shape for one in exact] == [one.shape for one in case.outputs.tensors]:
+            yield replace(case.outputs, tensors=exact)
         # Candidates are checked in several threads.
         with self._moving:
             before = copy.deepcopy(self.module.state_dict()) if case.trained else None

@@ -54,6 +54,8 @@ def rows(
     own
         Functions of ours that the program calls.
     """
+    if any(kernel.types for kernel in kernels.values()):
+        raise CannotEmit("a part of it is computed on the CPU")
     texts = [
         f"{_replaces(kernel)}\n{_function(kernel, name, given.get(kernel.name, ()))}"
         for name, kernel in kernels.items()
