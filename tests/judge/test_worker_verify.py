@@ -467,6 +467,16 @@ def test_a_degenerate_problem_is_refused(tmp_path: Path, body: str, inputs: str,
     assert caught.value.line
 
 
+@pytest.mark.parametrize("left", ["float('nan')", "3e37"])
+def test_a_weight_that_nobody_filled_is_named(left: str, tmp_path: Path) -> None:
+    init = f"self.mix = nn.Parameter(torch.full((4,), {left}))"
+    with pytest.raises(Bad, match=r"mix holds (nan|3\.0e\+37), as memory does that nobody has filled") as caught:
+        make_reference(
+            tmp_path, "return (x * self.mix).exp() * self.mix * 10 - self.mix", "torch.ones(16, 4)", init=init
+        )
+    assert caught.value.cure == "Fill mix in the constructor: torch.empty leaves what was there."
+
+
 def test_inputs_that_never_change_are_varied_by_the_judge(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "r", "return x * 2", "torch.arange(12.).reshape(3, 4)", special_inputs=False)
     assert any("in another order" in case.words for case in reference.cases)

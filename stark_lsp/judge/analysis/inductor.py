@@ -312,7 +312,9 @@ def _anew() -> Iterator[None]:
         torch._inductor.config: {"fx_graph_cache": False},
         # Who differentiates twice finds what was kept for backward as it was.
         torch._functorch.config: {"enable_autograd_cache": False, "donated_buffer": False},
-        torch._dynamo.config: {"ignore_logger_methods": logs},  # a list: torch 2.11 sorts a set, which functions are not
+        torch._dynamo.config: {
+            "ignore_logger_methods": logs
+        },  # a list: torch 2.11 sorts a set, which functions are not
     }
     with contextlib.ExitStack() as stack:
         for config, values in changed.items():

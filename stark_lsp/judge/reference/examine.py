@@ -31,6 +31,8 @@ APART = 100.0
 """Times the tolerance that results of different inputs differ by, so that 1 % of what inputs do is seen."""
 PLAINLY = 0.5
 """Share of the largest value; results that differ by more depend on the inputs, however wide the tolerance is."""
+UNFILLED = 1e18
+"""Magnitude of a weight that nobody means."""
 HALVES = (torch.bfloat16, torch.float16)
 RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", "exponential_")
 """Parts of the names of operators that draw random numbers."""
@@ -188,11 +190,15 @@ class Examination:
         if not tensors or any(bool(finite(tensor).any()) for tensor in tensors):
             return
         reference = self.reference
-        raise reference.refusal(
-            f"The result of {reference.qualname} holds no finite number, so that nothing can be compared.",
-            "Check the weights and inputs for NaN, infinities and overflow.",
-            Degenerate,
-        )
+        message = f"The result of {reference.qualname} holds no finite number, so that nothing can be compared."
+        cure = "Check the weights and inputs for NaN, infinities and overflow."
+        for name, value in reference.module.state_dict().items():
+            most = float(value.float().abs().max()) if value.is_floating_point() and value.numel() else 0.0
+            if not most < UNFILLED:
+                message += f" {name} holds {most:.1e}, as memory does that nobody has filled."
+                cure = f"Fill {name} in the constructor: torch.empty leaves what was there."
+                break
+        raise reference.refusal(message, cure, Degenerate)
 
     def wide(self) -> Exact:
         """Return a copy of the reference in float64, with the weights it has now."""
