@@ -45,6 +45,24 @@ def test_a_reference_is_a_problem_and_a_candidate_keeps_its_constructor(name: st
     assert first[0] == second[0]
 
 
+@pytest.mark.parametrize("name", ["raw", "inline", "triton"])
+def test_what_stands_around_a_kernel_differentiates_without_a_gpu(name: str, tmp_path: Path) -> None:
+    if name == "triton":
+        pytest.importorskip("triton")
+    file = tmp_path / "candidate.py"
+    text = pair(name)[1].replace("t.is_cuda and t.dtype is torch.float32", "True")
+    file.write_text(text.replace("y = _forward(", "y = _pytorch("), encoding="utf-8")
+    model = runpy.run_path(str(file))["ModelNew"](6).double()
+    x, residual = (torch.randn(4, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert type(model(x, residual).grad_fn).__module__.startswith("torch.autograd.function")
+    assert torch.autograd.gradcheck(model, (x, residual))
+    assert torch.autograd.gradgradcheck(model, (x, residual))
+    weights = torch.autograd.grad(model(x.detach(), residual.detach()).sum(), list(model.parameters()))
+    form = residual + model.gain * torch.tanh(model.dense(x))
+    for found, expected in zip(weights, torch.autograd.grad(form.sum(), list(model.parameters())), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_the_raw_kernel_compiles(tmp_path: Path) -> None:
     found = re.search(r'_CUDA = r"""\n(.*?)"""', pair("raw")[1], re.DOTALL)
