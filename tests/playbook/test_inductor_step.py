@@ -65,6 +65,12 @@ CASES = {
         "y = self.h(self.e(i))\n        return F.cross_entropy(y.flatten(0, 1), t.flatten()), y",
         "torch.randint(50, (4, 8)), torch.randint(50, (4, 8))",
     ),
+    "bags": (  # whose places are taken twice
+        "self.a, self.b = nn.EmbeddingBag(50, 16, mode='sum'), nn.EmbeddingBag(50, 16, mode='sum')",
+        "i",
+        "return torch.tanh(self.a(i)) * self.b(i)",
+        "torch.randint(50, (8, 4))",
+    ),
     "twice": (
         "self.a = nn.Linear(64, 64)\n        self.b = nn.Linear(64, 64)\n        self.b.weight = self.a.weight",
         "x",

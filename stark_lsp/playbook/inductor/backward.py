@@ -98,14 +98,16 @@ class Backward:
             kind, place = _GIVEN.fullmatch(one["expression"]).groups()  # type: ignore[union-attr]
             if kind == "gradient":
                 self.spelled[name] = f"gradient{place}"
-                self._laid.append(f"    gradient{place} = _stark_laid(gradient{place}, {tuple(one['stride'])})")
+                laid = f"    gradient{place} = _stark_laid(gradient{place}, {tuple(one['stride'])})"
+                self._laid += [laid] if laid not in self._laid else []
             else:
                 first = ast.unparse(returned[int(place)])
-                self.spelled[name] = spelled.get(first, f"saved{place}")
-                self.saved.append(int(place))
-                self._kept.append(self.spelled[name])
-        if len(set(self.spelled.values())) < len(self.spelled):
-            raise CannotEmit("its program for backward takes a tensor twice")
+                self.spelled[name] = kept = spelled.get(first, f"saved{place}")
+                if kept not in self._kept:
+                    self.saved.append(int(place))
+                    self._kept.append(kept)
+        if len(self._laid) > len({line.split()[0] for line in self._laid}):
+            raise CannotEmit("its program for backward takes a gradient in two layouts")
         self.parameters = [*self._kept, *(f"gradient{place}" for place in range(count))]
 
     def returning(self, expressions: Sequence[str]) -> None:
