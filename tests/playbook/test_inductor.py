@@ -369,10 +369,11 @@ def test_vectors_that_pytorch_does_not_use_itself_are_not_written(bench: Callabl
 
 
 @pytest.mark.slow
-def test_what_is_made_on_a_device_is_made_where_the_inputs_are(bench: Callable[..., Bench]) -> None:
+@pytest.mark.parametrize("transform", ["rfft(x)", "fft2(x)[..., :17]"])  # a copy in complex numbers comes before fft2
+def test_what_is_made_on_a_device_is_made_where_the_inputs_are(transform: str, bench: Callable[..., Bench]) -> None:
     lines = (
         "class Model(nn.Module):\n    def forward(self, x):",
-        "f = torch.fft.rfft(x)",
+        f"f = torch.fft.{transform}",
         "out = torch.zeros_like(f)",
         "out[:, :4] = f[:, :4] * 2",
         "return torch.tanh(torch.fft.irfft(out)) + x",

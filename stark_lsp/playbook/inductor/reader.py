@@ -16,6 +16,7 @@ _DROPPED = {
 }  # fmt: skip
 _EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
 _OWN = re.compile(r"(?:buf|workspace_)\d+$")
+_COPIED = re.compile(r"buf\d+\.copy_$")
 _SLICE = re.compile(r"\[([\d *+()]+):([\d *+()]+)\]")
 _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
@@ -192,8 +193,8 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
         value.func = ast.Name(kernel, ast.Load())
         value.keywords = []
         return Step(statement, kernel)
-    if called.endswith(".zero_"):
-        return Step(statement)
+    if called.endswith(".zero_") or _COPIED.match(called):
+        return Step(_views(statement))
     if called.startswith("workspace_"):
         # What blocks of a kernel left is added up: a norm's gradients of its weights.
         text = _SLICE.sub(lambda found: f"[{eval(found[1])}:{eval(found[2])}]", ast.unparse(statement))
