@@ -103,6 +103,12 @@ def first_line(error: BaseException, limit: int = 150) -> str:
     return f"{type(error).__name__}: {text}".rstrip(": .")
 
 
+def mistake(error: BaseException) -> str:
+    """Return `a mistake of ours (ValueError: text, file.py, line 7)`, with where it was raised."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"a mistake of ours ({first_line(error)}, {os.path.basename(where.filename)}, line {where.lineno})"
+
+
 def line_in(error: BaseException, path: str) -> int | None:
     """Return the innermost line of `path` that the error passed through, None if it never did."""
     if isinstance(error, SyntaxError) and error.filename and same_file(error.filename, path):

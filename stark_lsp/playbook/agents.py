@@ -10,7 +10,6 @@ All state is in the nodes: a plan's parameters and a comment in each candidate n
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from stark_lsp.agents.grounding.markers import annotate
 from stark_lsp.agents.observations import bandwidth_gbs
 from stark_lsp.agents.prompts import PromptLibrary
-from stark_lsp.contract.errors import first_line
+from stark_lsp.contract.errors import mistake
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
@@ -112,9 +111,7 @@ class PlaybookAgents:
         except CannotWrite as error:
             self._reason = f"The playbook has nothing to propose: {error}, so forward cannot be written anew."
         except Exception as error:  # noqa: BLE001 - what torch.compile writes, and a model, need nothing of this
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            what = f"{first_line(error)}, {Path(where.filename).name}, line {where.lineno}"
-            self._reason = f"The playbook's own kernels are left out by a mistake of ours ({what})."
+            self._reason = f"The playbook's own kernels are left out by {mistake(error)}."
             tell(f"{self._reason} Please report it.")
 
     @property

@@ -265,6 +265,29 @@ def test_what_torch_compile_does_not_take_is_captured_as_it_is(bench: Callable[.
         one.attempt()
 
 
+def test_a_mistake_of_ours_in_one_recipe_leaves_the_others(bench: Callable[..., Bench]) -> None:
+    one = bench(LSTM)
+    plain = dict(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), {"plain": True}), device="cuda")
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        return plain if recipe.get("plain") else dict(plain, code="def call(self, 3d):")
+
+    profile = Profile(tuple(Launch(f"kernel{number}", 40) for number in range(3)))
+    on_gpu = replace(
+        REFERENCE,
+        profile=profile,
+        baselines=Baselines(Timing(2.0, 1.9, 2.1, 5)),
+        environment=replace(REFERENCE.environment, device_type="cuda"),
+    )
+    told: list[str] = []
+    one.agents = PlaybookAgents(
+        {"untraceable": {"message": "It cannot"}}, one.problem, on_gpu, ask=ask, tell=told.append
+    )
+    assert read_design(one.attempt().candidate.source) == Design(STRATEGY, ((recipes.LAUNCH, "captured"),))
+    assert "a mistake of ours (SyntaxError: invalid decimal literal" in told[0]
+    assert told[0].endswith("please report it.")
+
+
 def test_a_class_of_many_short_launches_is_captured_before_inductor_is_asked(bench: Callable[..., Bench]) -> None:
     kept = recorded("linear")
     one = bench(kept["text"])

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.contract.errors import mistake
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
@@ -206,6 +207,8 @@ class Recipes:
             return await asyncio.to_thread(AsCompiled, self._problem, made, design, self._switches)
         except (CannotEmit, CannotEdit) as error:
             return str(error)
+        except Exception as error:  # noqa: BLE001 - other recipes, and kernels of our own, need nothing of this
+            return f"{mistake(error)}; please report it"
 
     def without_inductor(self, call_ms: float, waiting: float) -> Iterator[Design]:
         """Yield what to try on the reference before Inductor is asked, which may take it minutes.
