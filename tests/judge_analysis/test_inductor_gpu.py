@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import inductor_gpu
-from stark_lsp.judge.analysis.inductor_step import Step
+from stark_lsp.judge.analysis.inductor_step import Step, key
 
 
 def test_what_kernels_read_is_made_on_the_gpu_and_results_stay_where_they_are() -> None:
@@ -39,3 +39,9 @@ def test_what_flows_into_results_is_known_where_autograd_has_laid_it_out_anew() 
     told = step.found("", flows, results, outputs, gradients)
     assert [one["expression"] for one in told["arguments"]] == ["gradient[0]", "gradient[1]"]
     assert told["arguments"][0]["stride"] == [6, 1], "the candidate lays it out so as well"
+
+
+def test_a_tensor_is_told_by_where_it_lies_and_not_by_strides_that_are_never_taken() -> None:
+    x = torch.randn(1, 64, 30)
+    assert key(x.as_strided(x.shape, (30, 30, 1))) == key(x)
+    assert key(x.as_strided((1, 30, 64), (1920, 1, 30))) != key(x.as_strided((1, 30, 64), (1920, 64, 1)))

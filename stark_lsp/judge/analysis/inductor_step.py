@@ -93,8 +93,9 @@ class Step:
 
 
 def key(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Return what tells a tensor from others that are there."""
-    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+    """Return what tells a tensor from others that are there; how far it is to a second of one is nobody's matter."""
+    strides = [step for step, size in zip(tensor.stride(), tensor.shape) if size != 1]
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(strides)
 
 
 def argument(value: Any, names: dict[tuple[Any, ...], str]) -> dict[str, Any]:
