@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from stark_lsp.judge.correctness.forward import NoGradient
 from stark_lsp.judge.inputs.cases import CaseKind
 from stark_lsp.judge.reference import modules
 from stark_lsp.judge.reference.reference import Reference
+from stark_lsp.judge.timing import timed
 
 INIT = "self.linear = nn.Linear(12, 10)\nself.norm = nn.BatchNorm1d(10)\n"
 BODY = "return torch.relu(self.norm(self.linear(x)))"
@@ -125,14 +128,54 @@ def test_gradients_that_are_nothing_but_rounding_may_differ(tmp_path: Path) -> N
     assert finding(reference, tmp_path / "c", other, init=INIT) == ("OK", "")
 
 
-def test_a_reference_without_gradients_or_with_dropout_is_refused(tmp_path: Path) -> None:
+def test_a_reference_without_gradients_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Bad, match="nothing to train"):
         make_reference(tmp_path / "a", "return x.argmax(1)", "torch.randn(4, 4)", mode="training")
-    init = "self.drop = nn.Dropout(0.3)\nself.linear = nn.Linear(4, 4)\n"
-    body = "return self.drop(self.linear(x))"
-    with pytest.raises(Bad, match=r"Dropout is active in drop \(p=0\.3\)") as caught:
-        make_reference(tmp_path / "b", body, "torch.randn(4, 4)", init=init, mode="training")
-    assert "eval mode" in caught.value.cure
+
+
+DROPS = "self.drop = nn.Dropout(0.3)\nself.linear = nn.Linear(64, 64)\n"
+
+
+@pytest.fixture(scope="module")
+def dropping(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    body = "return x + self.drop(torch.tanh(self.linear(self.drop(x))))"
+    return make_reference(tmp_path_factory.mktemp("d"), body, "torch.randn(32, 64)", init=DROPS, mode="training")
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("return x + F.dropout(torch.tanh(F.linear(self.drop(x), *self.linear.parameters())), 0.3)", "OK"),
+        ("return x + torch.native_dropout(torch.tanh(self.linear(self.drop(x))), 0.3, True)[0]", "OK"),
+        ("return x + torch.tanh(self.linear(x))", "WRONG_RESULT"),
+        ("return x + F.dropout(torch.tanh(self.linear(self.drop(x))), 0.2)", "WRONG_RESULT"),
+        ("y = torch.rand(1); return x + self.drop(torch.tanh(self.linear(self.drop(x))))", "WRONG_RESULT"),
+        ("torch.manual_seed(5); return x + self.drop(torch.tanh(self.linear(self.drop(x))))", "WRONG_RESULT"),
+    ],
+)
+def test_what_drops_is_held_to_the_same_draws(body: str, found: str, dropping: Reference, tmp_path: Path) -> None:
+    assert finding(dropping, tmp_path, body, init=DROPS)[0] == found
+
+
+def test_each_timed_call_of_a_step_draws_anew_and_draws_the_same_when_made_again(tmp_path: Path) -> None:
+    step, held = forward.TimedStep(), timed.Timed()
+    module = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Dropout(0.5)).train()
+    seen: list[torch.Tensor] = []
+
+    def call(arguments: Any) -> Any:
+        result = step(module, arguments)
+        seen.append(result["output"] == 0)
+        return result
+
+    how = {"gradients": lambda: True, "draws": lambda: True}
+    held.hold(call, [((torch.randn(8, 64),), {}) for _ in range(2)], "cpu", warmup=1, round_ms=1.0, **how)
+    seen.clear()
+    held.time("seed", 4)
+    _, *each = seen
+    assert all(not torch.equal(one, other) for one, other in itertools.combinations(each, 2))
+    for number, one in enumerate(each):
+        held.alone("seed", number, str(tmp_path / "out"))
+        assert torch.equal(seen[-1], one)
 
 
 def test_a_timed_step_gives_result_and_gradients_and_leaves_its_inputs_writable() -> None:

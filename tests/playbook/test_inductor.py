@@ -116,6 +116,7 @@ def answering(made: dict[str, Any]) -> Callable[[dict[str, Any]], Awaitable[dict
 def gradients(model: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
     """Return the gradients of a model's inputs and parameters."""
     leaves = [x.clone().requires_grad_() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
+    torch.manual_seed(0)  # of what drops
     results = model(*leaves)
     tensors = results.values() if isinstance(results, dict) else [results] if torch.is_tensor(results) else results
     wanted = [x for x in (*leaves, *model.parameters()) if torch.is_tensor(x) and x.requires_grad]

@@ -23,8 +23,8 @@ from stark_lsp.judge.analysis import NotTraceable, inductor
 from stark_lsp.judge.reference import modules
 from stark_lsp.playbook.inductor.emit import emit
 from stark_lsp.playbook.inductor.handwritten import written
-from stark_lsp.playbook.inductor.proposal import PLAIN, Recipes
-from stark_lsp.playbook.inductor.recipes import Switches
+from stark_lsp.playbook.inductor.proposal import PLAIN, Recipes, facts
+from stark_lsp.playbook.inductor.recipes import SWITCHES, Switches
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
@@ -64,6 +64,12 @@ CASES = {
         "i, t",
         "y = self.h(self.e(i))\n        return F.cross_entropy(y.flatten(0, 1), t.flatten()), y",
         "torch.randint(50, (4, 8)), torch.randint(50, (4, 8))",
+    ),
+    "dropped": (
+        "self.a, self.b = nn.Linear(64, 48), nn.Linear(48, 64)",
+        "x",
+        "return x + F.dropout(self.b(F.dropout(torch.tanh(self.a(x)), 0.2)), 0.4)",
+        "torch.randn(32, 64)",
     ),
     "bags": (  # whose places are taken twice
         "self.a, self.b = nn.EmbeddingBag(50, 16, mode='sum'), nn.EmbeddingBag(50, 16, mode='sum')",
@@ -162,7 +168,6 @@ def test_what_was_frozen_and_is_no_more_has_its_gradient(bench: Callable[..., Be
     ("body", "why"),
     [
         ("y = x * self.weight\n        return y, y.detach() * 2", "not all that it returns leads back"),
-        ("return F.dropout(x * self.weight, 0.5, True)", "random"),
     ],
 )
 def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[..., Bench]) -> None:
@@ -170,6 +175,24 @@ def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[.
     one = bench(MODULE.format(init=init, arguments="x", forward=body, inputs="torch.randn(8, 8)"))
     with pytest.raises(NotTraceable, match=why):
         inductor.program(one.model, tuple(one.inputs), {}, str(one.path), STEP)
+
+
+def test_what_drops_is_random_in_eval_mode_and_differentiates_twice_in_training(bench: Callable[..., Bench]) -> None:
+    one = bench(text_of("dropped"))
+    with pytest.raises(NotTraceable, match="it is random"):
+        inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
+    made, found = trained(one), []
+    for model in (one.model, made.new):
+        torch.manual_seed(0)
+        (slope,) = torch.autograd.grad(model(*one.inputs).square().sum(), model.a.weight, create_graph=True)
+        # Others draw meanwhile: the form that is computed anew draws what the kernels drew.
+        torch.rand(7)
+        found.append(torch.autograd.grad(slope.square().sum(), model.b.weight)[0])
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-4)
+    told = replace(facts(made.proposal._made), device="cuda", steps=99)
+    graph = next(one for one in SWITCHES if one.replayed and not one.plain)
+    assert graph.serves(replace(told, draws=False), 0.1)
+    assert not graph.serves(told, 0.1), "capturing draws too"
 
 
 async def judged(one: Bench, cache: Path) -> Verdict:

@@ -31,8 +31,8 @@ LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn
 """How the names of a logger's methods begin that return nothing."""
 EMPTY = "_empty_strided_cpu"
 """What programs make their results with on a CPU."""
-RANDOM = re.compile(r"inductor_seeds|\btl\.rand|aten\.(?:rand|bernoulli|native_dropout)|philox|normalized_rand")
-"""Signs of random numbers in a program."""
+RANDOM = re.compile(r"inductor_seeds|\btl\.rand|philox|normalized_rand")
+"""Signs of random numbers in a program that are not PyTorch's own."""
 
 
 def warm_up(device: str) -> None:
@@ -76,8 +76,9 @@ def program(
         from; `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes;
         `module`, a digest of its parts and settings; `parts`, path, class and settings of each; `values`, arguments
         that are no tensors; `rewrites`, the families of which a rule fits; `errors`, what is wrong with the user's by
-        name; on a CPU `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says;
-        `backward`, if that was asked for, what `inductor_step.found` says.
+        name; `draws`, whether it takes numbers from the global generators; on a CPU `capability`, the vector
+        instructions it is written for; on a GPU what `inductor_gpu.found` says; `backward`, if that was asked for,
+        what `inductor_step.found` says.
 
     Raises
     ------
@@ -113,7 +114,9 @@ def program(
             _, codes = run_and_get_code(step.both(compiled) if step else compiled, *args, **kwargs)
             noting = inductor_gpu.noting if device == "cuda" else contextlib.nullcontext
             with noting() as launches:
+                states = _random_states()
                 result = compiled(*args, **kwargs)
+                draws = not all(map(torch.equal, states, _random_states()))
             with noting() as behind:
                 gradients = step.back(result) if step else {}
             if launches is not None:
@@ -130,7 +133,7 @@ def program(
     if len(codes) != runs or len(seen.calls) != 2 * runs:
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
     code = str(codes[0])
-    if any(RANDOM.search(str(one)) for one in codes):
+    if any(RANDOM.search(str(one)) for one in codes) or (draws and not module.training):
         raise call.random()
     changed = call.changed()
     if not call.same_settings():
@@ -145,6 +148,7 @@ def program(
         "lines": sorted(seen.lines),
         "rewrites": seen.fitting,
         "errors": seen.own.errors,
+        "draws": draws,
         **call.told(arguments, outputs, result, changed),
         **more,
     }
@@ -309,7 +313,8 @@ def _anew() -> Iterator[None]:
     # What logs or warns breaks a graph otherwise: transformers adds methods such as `warning_once`.
     logs = [getattr(logging.Logger, name) for name in dir(logging.Logger) if name.startswith(LOGS)] + [warnings.warn]
     changed: dict[Any, dict[str, Any]] = {
-        torch._inductor.config: {"fx_graph_cache": False},
+        # PyTorch's own dropout draws as the original does, from the same seed.
+        torch._inductor.config: {"fx_graph_cache": False, "fallback_random": True},
         # Who differentiates twice finds what was kept for backward as it was.
         torch._functorch.config: {"enable_autograd_cache": False, "donated_buffer": False},
         torch._dynamo.config: {

@@ -27,12 +27,15 @@ POISON_SHARE = 0.25
 """Share of a GPU's free memory that is poisoned at most."""
 COTANGENT_SEED = 11
 """Of the random gradients that flow into the outputs in training mode."""
+DRAWN_SEED = 13
+"""Of what a step draws, as dropout does: each begins with it, so that two draw alike; timed ones have others."""
 LATE_LIMIT = 1 << 30
 """Bytes of inputs up to which they can arrive late."""
 LATE_CYCLES = 4_000_000
 """Clock cycles of the GPU after which they do: some milliseconds, longer than starting a kernel takes."""
 WORDS = 1 << 22
 """Words of eight bytes that are weighed at a time."""
+_manual_seed = torch.manual_seed
 M_PERTURB = -6
 """Parameter of glibc's mallopt(3): fill memory that is allocated."""
 
@@ -171,12 +174,13 @@ def step(
 
     That is its result; for training a dict of the result, the gradients of floating inputs and of parameters, and the
     buffers as they are after the step (running statistics). Gradients that are None count as zeros. Buffers and
-    gradients are put back, so that each step starts alike.
+    gradients are put back, and the global generators begin anew, so that each step starts alike.
     """
     args, kwargs = arguments
     if mode != modules.TRAINING:
         with modules.forward_context(mode, gradients=gradients):
             return module(*args, **kwargs)
+    _manual_seed(DRAWN_SEED)
     with kept_buffers(module):
         found = collected(module, arguments, training_step(module, arguments, cotangents or []))
         for name, buffer in module.named_buffers():

@@ -5,6 +5,7 @@ It never sees a reference output. Its answers are claims: outputs go to files th
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -311,7 +312,8 @@ class Runner:
             # Blocks of the sizes of checked calls.
             torch.cuda.empty_cache()
         sets = [self._arguments(path) for path in inputs]
-        calls: dict[str, Any] = {"gradients": self._recording, "lookup": self._lookup}
+        draws = functools.partial(bool, self._mode == modules.TRAINING)
+        calls: dict[str, Any] = {"gradients": self._recording, "draws": draws, "lookup": self._lookup}
         return self._timed.hold(self._call, sets, self._device, **calls, **how)
 
     def profile(self, *, inputs: str) -> dict[str, Any]:

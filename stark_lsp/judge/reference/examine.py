@@ -163,17 +163,9 @@ class Examination:
     def _random(self, text: str) -> Bad:
         """Return the refusal of a random reference, with what makes it random where that is known."""
         reference = self.reference
-        dropping = [
-            f"{name or 'the module itself'} (p={module.p:g})"
-            for name, module in reference.module.named_modules()
-            if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.training and module.p > 0
-        ]
         message = f"{reference.qualname} gives different results for equal inputs: {text}"
         cure = "Use eval mode, fix the seed inside forward(), or take the randomness out."
-        if dropping:
-            message += f" Dropout is active in {', '.join(dropping[:3])}, and nobody can match its random choices."
-            cure = "Use eval mode, or set the dropout to 0."
-        elif self._draws():
+        if self._draws():
             message += f" It draws random numbers ({', '.join(self._draws())}), and nobody can match its choices."
         return reference.refusal(message, cure, Degenerate)
 

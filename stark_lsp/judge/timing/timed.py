@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,6 +24,8 @@ LITTLE = 16 << 20
 """Bytes of inputs and outputs of a call that one thread copies soon enough."""
 WARMUP_SEED = "warm-up"
 _now = time.monotonic
+_Random = random.Random
+_manual_seed = torch.manual_seed
 _set_grad_enabled = torch.set_grad_enabled
 _get_threads = torch.get_num_threads
 _set_threads = torch.set_num_threads
@@ -37,6 +40,7 @@ class Timed:
         self._kept: kept.Kept | None = None
         self._call: Callable[[Any], Any] = lambda arguments: None
         self._gradients: Callable[[], bool] = bool
+        self._draws: Callable[[], bool] = bool
         self._device = "cpu"
         self._little = False
         self.exchange: Exchange | None = None
@@ -55,6 +59,7 @@ class Timed:
         warmup: int,
         round_ms: float,
         gradients: Callable[[], bool] = bool,
+        draws: Callable[[], bool] = bool,
         lookup: Callable[[str], Any] | None = None,
         picking: bool = True,
     ) -> dict[str, Any]:
@@ -66,11 +71,13 @@ class Timed:
             Such arguments on the device, that timed calls get mixtures of.
         gradients
             Tells whether calls are made where gradients are recorded; they are not, by default.
+        draws
+            Tells whether calls may draw from the global generators, which then have a seed of their own for each.
         picking
             See `fresh.Mixer`.
         """
         self.let_go()
-        self._call, self._device, self._gradients = call, device, gradients
+        self._call, self._device, self._gradients, self._draws = call, device, gradients, draws
         self._mixer = fresh.Mixer(sets, lookup, picking=picking)
         if device == "cuda":
             # To see what kind of numbers gigabytes are takes as much again.
@@ -115,7 +122,10 @@ class Timed:
     def _inputs(self, seed: str, number: int) -> Any:
         if self._mixer is None:
             raise LookupError("no inputs are held")
-        return self._mixer.inputs(seed, number)
+        arguments = self._mixer.inputs(seed, number)
+        if self._draws():
+            _manual_seed(_Random(f"{seed}/{number}/drawn").getrandbits(63))
+        return arguments
 
     def _before(self, seed: str) -> clock.Before:
         def before(number: int) -> Any:

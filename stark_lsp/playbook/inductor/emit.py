@@ -78,6 +78,7 @@ def emit(
         autocast=made.get("autocast", ""),
         written=bool(made["code"]),
         changes=bool(made["changes"]),
+        draws=made.get("draws", False),
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}

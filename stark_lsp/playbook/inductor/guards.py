@@ -38,7 +38,7 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
     # The form does not see what `torch.func.functional_call` puts in the place of a parameter.
     if any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights):
         return None
-{changes}    with torch.no_grad():
+{changes}{draws}    with torch.no_grad():
 {launch}
     return {apply}, lambda *given: form(*given[: len(inputs)]), *tensors)
 '''
@@ -58,6 +58,7 @@ _CHANGES = """\
     # Autograd is not to mind that the next call changes a buffer.
     tensors = (*inputs, *(x if isinstance(x, torch.nn.Parameter) else x.data for x in weights))
 """
+_DRAWS = "    form = _stark_drawing(form, device)\n"
 _UNCAST = 'torch.is_autocast_enabled("{device}") or '
 _CAST = """\
     if not torch.is_autocast_enabled("{device}") or torch.get_autocast_dtype("{device}") != torch.{dtype}:
@@ -130,6 +131,7 @@ def text(
     autocast: str = "",
     written: bool = True,
     changes: bool = False,
+    draws: bool = False,
 ) -> str:
     """Return what a candidate for a device needs; it needs torch, and hashlib if not `by_name`.
 
@@ -149,12 +151,14 @@ def text(
         Whether kernels are a program, which has the casts written out, or PyTorch's own, which need autocast.
     changes
         Whether a call changes buffers.
+    draws
+        Whether it draws random numbers.
     """
     # A program has the casts written out, which PyTorch's own form needs.
     under = {"kernels": not written, **dict.fromkeys(passed, False), "form": True}
     casting = _CAST + "".join(f"    {name} = _stark_under({on}, {name})\n" for name, on in under.items())
     run = _RUN.replace("{autocast}", "" if autocast else _UNCAST).replace("{cast}", casting if autocast else "")
-    run = run.replace("{changes}", _CHANGES if changes else "")
+    run = run.replace("{changes}", _CHANGES if changes else "").replace("{draws}", _DRAWS if draws else "")
     run = "\n\n".join([run, _UNDER] if autocast else [run]).replace("{dtype}", autocast)
     run = run.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
     run = run.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
@@ -164,4 +168,5 @@ def text(
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
     looks = [_PART] if by_name and parts else [] if by_name else [handwritten.written("weights")]
     behind = [trained] if trained else []
-    return "\n\n".join([*looks, run, gradients.TEXT, *behind])
+    drawing = [handwritten.written("drawing")] if draws else []
+    return "\n\n".join([*looks, *drawing, run, gradients.TEXT, *behind])

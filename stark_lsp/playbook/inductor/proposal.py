@@ -111,6 +111,7 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         calls=calls,
         rewrites=frozenset(made.get("rewrites", ())),
         training=training,
+        draws=made.get("draws", False),
         inputs=sum(_nbytes(one) for one in made["arguments"] if not one["expression"].startswith("self.")),
     )
 

@@ -52,6 +52,8 @@ class Facts:
     """Bytes of inputs, without weights."""
     training: bool = False
     """Whether a call has backward behind it."""
+    draws: bool = False
+    """Whether it draws random numbers, of which capturing a graph takes some."""
 
     def saved_by_graph(self, launches: int, call_ms: float, waiting: float = 0.0) -> bool:
         """Whether replaying so many launches of such a call, or the share seen waiting, is worth copying its inputs."""
@@ -110,7 +112,7 @@ class Switch:
             # On a CPU PyTorch's own windows are as fast.
             here = facts.device == "cuda" or self.name == ALGEBRA or bool(self.source)
             return here and self.rewrites in facts.rewrites and (self.name != PRODUCTS or facts.products)
-        if facts.device != "cuda":
+        if facts.device != "cuda" or (self.replayed and facts.draws):
             return False
         if self.name == PRODUCTS:
             return facts.products
