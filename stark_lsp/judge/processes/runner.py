@@ -312,6 +312,7 @@ class Runner:
             torch.cuda.empty_cache()
         sets = [self._arguments(path) for path in inputs]
         calls: dict[str, Any] = {"gradients": self._recording, "lookup": self._lookup}
+        calls["weights"] = lambda: self._module.parameters()
         return self._timed.hold(self._call, sets, self._device, **calls, **how)
 
     def profile(self, *, inputs: str) -> dict[str, Any]:

@@ -255,8 +255,9 @@ class Reference(Original):
                 if before is not None:
                     self.module.load_state_dict(tensorfile.load(self.trained_path).tree("cpu"), strict=False)
                 for draw in range(1, nearby.DRAWS + 1):
-                    arguments = nearby.drawn(self.arguments(case.inputs_path), draw, self.autocast)
-                    result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
+                    given, weights = self.arguments(case.inputs_path), self.module.parameters()
+                    with nearby.drawn(given, weights, draw, self.tolerance.rounded_to) as arguments:
+                        result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
                     yield self._capture(result, UNFIT, keep=False)
             except (Bad, torch.cuda.OutOfMemoryError):
                 return  # Out of its range, or of memory: then nothing is known of what is close by.

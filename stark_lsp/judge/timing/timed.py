@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -37,6 +37,7 @@ class Timed:
         self._kept: kept.Kept | None = None
         self._call: Callable[[Any], Any] = lambda arguments: None
         self._gradients: Callable[[], bool] = bool
+        self._weights: Callable[[], Iterable[torch.Tensor]] = tuple
         self._device = "cpu"
         self._little = False
         self.exchange: Exchange | None = None
@@ -55,6 +56,7 @@ class Timed:
         warmup: int,
         round_ms: float,
         gradients: Callable[[], bool] = bool,
+        weights: Callable[[], Iterable[torch.Tensor]] = tuple,
         lookup: Callable[[str], Any] | None = None,
         picking: bool = True,
     ) -> dict[str, Any]:
@@ -66,11 +68,13 @@ class Timed:
             Such arguments on the device, that timed calls get mixtures of.
         gradients
             Tells whether calls are made where gradients are recorded; they are not, by default.
+        weights
+            Tells what inputs close by move where the arguments cannot be moved, see `nearby.drawn`.
         picking
             See `fresh.Mixer`.
         """
         self.let_go()
-        self._call, self._device, self._gradients = call, device, gradients
+        self._call, self._device, self._gradients, self._weights = call, device, gradients, weights
         self._mixer = fresh.Mixer(sets, lookup, picking=picking)
         if device == "cuda":
             # To see what kind of numbers gigabytes are takes as much again.
@@ -109,6 +113,7 @@ class Timed:
     def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""
         self._call = lambda arguments: None
+        self._weights = tuple
         self._clock = self._mixer = self._kept = None
         return {}
 
@@ -130,9 +135,10 @@ class Timed:
     def _alike(self, seed: str, number: int, moved: int = 0, autocast: str = "") -> Any:
         """Make a call as timed ones are made."""
         arguments = self._inputs(seed, number)
-        if moved:
-            arguments = nearby.drawn(arguments, moved, autocast)
-        with torch.set_grad_enabled(self._gradients()):
+        with contextlib.ExitStack() as stack:
+            if moved:
+                arguments = stack.enter_context(nearby.drawn(arguments, self._weights(), moved, autocast))
+            stack.enter_context(torch.set_grad_enabled(self._gradients()))
             return modules.detached(self._call(arguments))
 
     def _take(self, result: Any) -> None:
