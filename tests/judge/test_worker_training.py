@@ -93,6 +93,18 @@ def test_a_wrong_backward_is_found_out(reference: Reference, tmp_path: Path) -> 
     assert "gradient of" in message
 
 
+def test_a_gradient_of_what_flowed_in_before_is_found_out(reference: Reference, tmp_path: Path) -> None:
+    # As of a graph that was captured with it, and never gets another.
+    before = SQUARE.replace("* FACTOR", "").replace("return flow", "return KEPT.setdefault(flow.shape, flow.clone())")
+    body = "return Square.apply(self.norm(self.linear(x)))"
+    status, message = finding(reference, tmp_path, body, init=INIT, before="KEPT = {}\n" + before)
+    assert status == "WRONG_RESULT"
+    assert "gradient of" in message
+    constant = "return (x * 0).sum() + self.linear.bias"
+    with pytest.raises(Bad, match="any constant would pass"):
+        make_reference(tmp_path / "r", constant, "torch.randn(8, 12)", init=INIT, mode="training", seeds=6)
+
+
 def test_a_missing_gradient_of_a_weight_is_found_out(reference: Reference, tmp_path: Path) -> None:
     body = "return torch.relu(self.norm(F.linear(x, self.linear.weight.detach(), self.linear.bias)))"
     status, message = finding(reference, tmp_path, body, init=INIT)
