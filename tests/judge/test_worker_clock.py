@@ -220,3 +220,18 @@ def test_nothing_of_a_rehearsal_is_held_and_what_follows_is_timed(tmp_path: Path
     made = timer.round("seed", 5)
     assert len(called) - before == 6, "five timed calls and the one before them"
     assert len(made.sample.ms) == len(made.pledge) == 5
+
+
+def test_a_call_close_by_moves_weights_where_no_input_can_be_moved_and_leaves_them_as_they_were(tmp_path: Path) -> None:
+    timed, embedding = Timed(), torch.nn.Embedding(8, 4)
+    before = embedding.weight.detach().clone()
+    sets = [((torch.arange(8),), {})]
+    timed.hold(lambda given: embedding(*given[0]), sets, "cpu", warmup=1, round_ms=0.1, weights=embedding.parameters)
+    found = []
+    for moved in (0, 1, 2):
+        path = str(tmp_path / f"{moved}.raw")
+        timed.alone("seed", 0, path, moved)
+        found.append(tensorfile.load(path).tree("cpu"))
+    assert not any(torch.equal(one, other) for one, other in ((found[0], found[1]), (found[1], found[2])))
+    assert torch.allclose(found[0], found[1], rtol=1e-5)
+    assert torch.equal(embedding.weight, before)

@@ -14,7 +14,9 @@ from verify_cases import finding, make_reference, module_text, verify
 
 from stark_lsp.contract.errors import Bad
 from stark_lsp.judge.correctness import forward
+from stark_lsp.judge.correctness.difference import difference
 from stark_lsp.judge.correctness.forward import NoGradient
+from stark_lsp.judge.correctness.nearby import farther
 from stark_lsp.judge.inputs.cases import CaseKind
 from stark_lsp.judge.reference import modules
 from stark_lsp.judge.reference.reference import Reference
@@ -92,6 +94,18 @@ def test_a_wrong_backward_is_found_out(reference: Reference, tmp_path: Path) -> 
     status, message = finding(reference, tmp_path, body, init=INIT, before=SQUARE.replace("FACTOR", "1.01"))
     assert status == "WRONG_RESULT"
     assert "gradient of" in message
+
+
+def test_a_gradient_of_what_flowed_in_before_is_found_out(reference: Reference, tmp_path: Path) -> None:
+    # As of a graph that was captured with it, and never gets another.
+    before = SQUARE.replace("* FACTOR", "").replace("return flow", "return KEPT.setdefault(flow.shape, flow.clone())")
+    body = "return Square.apply(self.norm(self.linear(x)))"
+    status, message = finding(reference, tmp_path, body, init=INIT, before="KEPT = {}\n" + before)
+    assert status == "WRONG_RESULT"
+    assert "gradient of" in message
+    constant = "return (x * 0).sum() + self.linear.bias"
+    with pytest.raises(Bad, match="any constant would pass"):
+        make_reference(tmp_path / "r", constant, "torch.randn(8, 12)", init=INIT, mode="training", seeds=6)
 
 
 def test_a_missing_gradient_of_a_weight_is_found_out(reference: Reference, tmp_path: Path) -> None:
@@ -176,6 +190,61 @@ def test_each_timed_call_of_a_step_draws_anew_and_draws_the_same_when_made_again
     for number, one in enumerate(each):
         held.alone("seed", number, str(tmp_path / "out"))
         assert torch.equal(seen[-1], one)
+
+
+DEEP = """with torch.autocast("cpu", dtype=torch.bfloat16, enabled=ENABLED):
+    h = START
+    for layer in self.layers:
+        h = torch.relu(layer(h))
+    return self.last(h).float()
+"""
+LAYERS = """
+self.embedding = nn.Embedding(50, 32)
+self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(5))
+self.last = nn.Linear(32, 6)
+"""
+FEWER_BITS = [
+    ("x", "torch.randn(64, 32)", "", "True"),  # an autocast of its own
+    ("self.embedding(x).mean(1)", "torch.randint(0, 50, (64, 4))", "", "True"),  # no input can be moved
+    ("self.embedding(x).mean(1)", "torch.randint(0, 50, (64, 4))", "self.bfloat16()", "False"),
+]
+
+
+@pytest.mark.parametrize(("start", "inputs", "init", "enabled"), FEWER_BITS)
+def test_where_few_bits_make_gradients_jump_exact_ones_are_right_and_wrong_ones_are_not(
+    start: str, inputs: str, init: str, enabled: str, tmp_path: Path
+) -> None:
+    body, init = DEEP.replace("START", start), LAYERS + init
+    plain = body.replace("ENABLED", enabled)
+    reference = make_reference(tmp_path / "r", plain, inputs, init=init, mode="training")
+    own = reference.cases[0].own_errors
+    assert own is not None
+    assert max(own) > 0.03
+    exact = body.replace("ENABLED", "False").replace("layer(h)", "F.linear(h.float(), W(layer), B(layer))")
+    exact = exact.replace("self.last(h)", "F.linear(h, W(self.last), B(self.last)).to(self.last.weight.dtype)")
+    before = "W, B = lambda one: one.weight.float(), lambda one: one.bias.float()"
+    assert finding(reference, tmp_path / "e", exact, init=init, before=before) == ("OK", "")
+    halved = plain.replace("layer(h)", "F.linear(h, half(layer.weight), layer.bias)")
+    half = "half = lambda one: (one + one.detach()) / 2"
+    status, message = finding(reference, tmp_path / "h", halved, init=init, before=half)
+    assert status == "WRONG_RESULT"
+    assert "gradient of" in message
+
+
+@pytest.mark.parametrize(("share", "wrong"), [(0.5, True), (1.0, True), (-1.0, True), (0.05, False)])
+def test_where_much_of_a_gradient_jumps_it_may_be_no_farther_than_that(share: float, wrong: bool) -> None:
+    generator = torch.Generator().manual_seed(2)
+    exact = torch.randn(4000, generator=generator)
+
+    def jumped(rate: float) -> torch.Tensor:
+        others = torch.randn(exact.shape, generator=generator)
+        return torch.where(torch.rand(exact.shape, generator=generator) < rate, others, exact)
+
+    draws = [[jumped(0.03)] for _ in range(5)]
+    assert farther({0: difference(exact, jumped(0.03))}, draws) == []
+    assert farther({0: difference(exact, exact * (1.0 - share))}, draws) == [0] * wrong
+    noise = [[torch.randn(exact.shape, generator=generator)] for _ in range(6)]
+    assert farther({0: difference(exact, noise[5][0])}, noise[:5]) == []
 
 
 def test_a_timed_step_gives_result_and_gradients_and_leaves_its_inputs_writable() -> None:

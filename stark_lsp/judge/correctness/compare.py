@@ -99,6 +99,13 @@ class Tolerance:
     """The dtype that operations are cast to, empty for none: what comes of them in float32 is no more exact."""
     limit: float = WIDEN_LIMIT
     """Multiple of the usual tolerance that it never grows beyond."""
+    inside: str = ""
+    """A dtype of fewer bits that the reference computes in on the way, empty for none."""
+
+    @property
+    def rounded_to(self) -> str:
+        """The dtype whose roundings count, empty for that of each tensor: see `nearby.moved`."""
+        return self.autocast or self.inside
 
     def of(self, dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool = False) -> float:
         """Return the tolerance for an output; 0 for integers and booleans, which must be equal.

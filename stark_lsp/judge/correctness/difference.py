@@ -43,6 +43,10 @@ class Difference:
         """Return the Euclidean norm of the difference."""
         return math.hypot(*(float(torch.linalg.vector_norm(wide(a) - wide(b))) for _, a, b in _pieces(*self.pair)))
 
+    def size(self) -> float:
+        """Return the Euclidean norm of the reference."""
+        return math.hypot(*(float(torch.linalg.vector_norm(wide(a))) for _, a, _ in _pieces(*self.pair)))
+
     def _off(self, tolerance: float, share: float = 0.0) -> Iterator[tuple[int, torch.Tensor]]:
         for begin, a, b in _pieces(*self.pair):
             a, b = wide(a), wide(b)

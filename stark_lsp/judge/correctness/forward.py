@@ -261,15 +261,15 @@ class TimedStep:
         return collected(module, arguments, training_step(module, arguments, self._flows))
 
 
-def random_cotangents(result: Any) -> list[torch.Tensor | None]:
-    """Return random gradients for the outputs that lead back to something, None for the others."""
+def random_cotangents(result: Any, number: int = 0) -> list[torch.Tensor | None]:
+    """Return random gradients for the outputs that lead back to something, None for others; `number` says which."""
     # One for each device: where they are needed, gigabytes take milliseconds.
     generators: dict[torch.device, torch.Generator] = {}
 
     def random(tensor: torch.Tensor) -> torch.Tensor:
         device = tensor.device
         if device not in generators:
-            generators[device] = torch.Generator(device).manual_seed(COTANGENT_SEED)
+            generators[device] = torch.Generator(device).manual_seed(COTANGENT_SEED + number)
         return torch.randn(tensor.shape, generator=generators[device], device=device).to(tensor.dtype)
 
     return [random(tensor) if tensor.requires_grad else None for tensor in in_order(result)]

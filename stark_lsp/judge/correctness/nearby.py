@@ -11,7 +11,8 @@ gives. So it is right where it is as close to the original's as the original's o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -34,6 +35,12 @@ MOST = 0.05
 """Share of elements that may be off so; of more there is nothing to explain."""
 TIMES = 4.0
 """So many times as far as the original's own a gradient may be: a smaller type than its own has an error of eight."""
+LARGE = 0.1
+"""Share of a gradient that is many jumps,"""
+MANY = 1.5
+"""which draws estimate well: so many times as far it may be then, as ties that all fall to one side are sqrt(2)."""
+NOTHING = 0.5
+"""Share from which on a gradient is nothing but rounding."""
 
 
 def moved(tensor: torch.Tensor, seed: int, autocast: str = "", growth: float = 1.0) -> torch.Tensor:
@@ -42,17 +49,32 @@ def moved(tensor: torch.Tensor, seed: int, autocast: str = "", growth: float = 1
         return tensor
     counts = getattr(torch, autocast) if autocast else tensor.dtype
     step = ROUNDINGS * max(torch.finfo(one).eps for one in (counts, tensor.dtype))
-    step = max(step, min(growth * step, FARTHEST))
+    step *= min(growth, max(1.0, FARTHEST / step))
     generator = torch.Generator(tensor.device).manual_seed(seed)
     noise = torch.randn(tensor.shape, generator=generator, device=tensor.device)
     held = tensor.detach().float() if tensor.dtype.itemsize == 1 else tensor.detach()  # 8 bits do not multiply
     return (held * (1.0 + step * noise)).to(tensor.dtype)
 
 
-def drawn(arguments: Any, draw: int, autocast: str) -> Any:
-    """Return a call's arguments moved for draw number `draw`, from 1."""
+@contextlib.contextmanager
+def drawn(arguments: Any, weights: Iterable[torch.Tensor], draw: int, autocast: str) -> Iterator[Any]:
+    """Give a call's arguments moved for draw number `draw`, from 1.
+
+    Where none of them can be moved, as places in an embedding, the module's weights are, until the end; each by one
+    rounding, as every layer has some.
+    """
     growth = GROWTH[draw % len(GROWTH)]
-    return modules.map_tensors(arguments, lambda one: moved(one, draw, autocast, growth))
+    fixed = not any(tensor.dtype.is_floating_point for tensor in modules.tensors_of(arguments))
+    held = [(weight, weight.detach().clone()) for weight in weights] if fixed else []
+    try:
+        with torch.no_grad():
+            for place, (weight, value) in enumerate(held, 1):
+                weight.copy_(moved(value, draw + DRAWS * place, autocast, 1.0 / ROUNDINGS))
+        yield modules.map_tensors(arguments, lambda one: moved(one, draw, autocast, growth))
+    finally:
+        with torch.no_grad():
+            for weight, value in held:
+                weight.copy_(value)
 
 
 def explained(gap: Difference, tolerance: float, others: Iterable[torch.Tensor]) -> bool:
@@ -96,5 +118,12 @@ def farther(gaps: Mapping[int, Difference], others: Iterable[Sequence[torch.Tens
     return [
         place
         for place, gap in gaps.items()
-        if not (gap.max_abs <= TIMES * most[place] and gap.norm() <= TIMES * norm[place])
+        if not (gap.max_abs <= TIMES * most[place] and gap.norm() <= _room(norm[place], gap.size()))
     ]
+
+
+def _room(own: float, size: float) -> float:
+    """Return how far a gradient of this norm may be, where the original's own is this far."""
+    if own > NOTHING * size:
+        return TIMES * own
+    return min(TIMES * own, max(MANY * own, LARGE * size))

@@ -314,6 +314,7 @@ class Runner:
         sets = [self._arguments(path) for path in inputs]
         draws = functools.partial(bool, self._mode == modules.TRAINING)
         calls: dict[str, Any] = {"gradients": self._recording, "draws": draws, "lookup": self._lookup}
+        calls["weights"] = lambda: self._module.parameters()
         return self._timed.hold(self._call, sets, self._device, **calls, **how)
 
     def profile(self, *, inputs: str) -> dict[str, Any]:

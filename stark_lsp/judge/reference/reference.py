@@ -196,19 +196,24 @@ class Reference(Original):
         words = "" if index == 0 else f"with other inputs, number {index + 1}"
         if kind is CaseKind.MOVED_WEIGHTS:
             words = f"with other weights than the constructor gives, inputs number {index + 1}"
-        case = self.case(kind, words, self._made(seed), f"case{index}.raw")
+        # Whoever keeps the gradients that flow in is wrong later; of the first two, inputs alone make the difference.
+        case = self.case(kind, words, self._made(seed), f"case{index}.raw", flows=max(0, index - 1))
         if self.cases:
             case.own_errors = self.cases[0].own_errors
         self.cases.append(case)
         return case
 
-    def case(self, kind: CaseKind, words: str, arguments: making.Arguments, name: str, *, keep: bool = True) -> Case:
+    def case(
+        self, kind: CaseKind, words: str, arguments: making.Arguments, name: str, *, keep: bool = True, flows: int = 0
+    ) -> Case:
         """Return a case of these inputs, run once.
 
         Parameters
         ----------
         name
             Of the inputs' file.
+        flows
+            Number of the gradients that flow into outputs in training.
         keep
             See `call`; without it there may be no file, and the case is to be used before there is another one.
 
@@ -227,7 +232,7 @@ class Reference(Original):
             nbytes = self.save(path, arguments, UNFIT)
         forms = [torch.empty_like(tensor, device="meta") for tensor in modules.tensors_of(arguments)]
         del arguments
-        cotangents = self.write_cotangents(path) if self.mode == modules.TRAINING else ""
+        cotangents = self.write_cotangents(path, flows) if self.mode == modules.TRAINING else ""
         outputs, ranges, after = self.call(path, cotangents, keep=keep, hold=not self.cases)
         recorded = self.gradients and next(self._numbers) % 2 == 0
         if self.cases and self.gradients and not recorded and kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS):
@@ -255,8 +260,9 @@ class Reference(Original):
                 if before is not None:
                     self.module.load_state_dict(tensorfile.load(self.trained_path).tree("cpu"), strict=False)
                 for draw in range(1, nearby.DRAWS + 1):
-                    arguments = nearby.drawn(self.arguments(case.inputs_path), draw, self.autocast)
-                    result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
+                    given, weights = self.arguments(case.inputs_path), self.module.parameters()
+                    with nearby.drawn(given, weights, draw, self.tolerance.rounded_to) as arguments:
+                        result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
                     yield self._capture(result, UNFIT, keep=False)
             except (Bad, torch.cuda.OutOfMemoryError):
                 return  # Out of its range, or of memory: then nothing is known of what is close by.
@@ -268,11 +274,11 @@ class Reference(Original):
                 if self.device == "cuda":
                     torch.cuda.empty_cache()
 
-    def write_cotangents(self, inputs_path: str) -> str:
-        """Write random gradients for the outputs to a file, and return its path."""
+    def write_cotangents(self, inputs_path: str, number: int = 0) -> str:
+        """Write random gradients for the outputs to a file, other ones by number, and return its path."""
         with forward.kept_buffers(self.module):
             result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
-        flows = forward.random_cotangents(result)
+        flows = forward.random_cotangents(result, number)
         if not any(flow is not None for flow in flows):
             cure = "Use mode eval, or return a result that depends on weights or floating inputs."
             raise self.refusal(f"No output of {self.qualname} has a gradient, so there is nothing to train.", cure)

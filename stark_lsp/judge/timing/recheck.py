@@ -127,7 +127,7 @@ class Recheck:
         def close_by() -> Generator[tensorfile.Loaded, None, None]:
             for draw in range(1, nearby.DRAWS + 1):
                 with self.reliably(self.eager), _readable("The outputs could not be read back"):
-                    made = self.eager.alone(seed, index, self._limit, draw, self.tolerance.autocast)
+                    made = self.eager.alone(seed, index, self._limit, draw, self.tolerance.rounded_to)
                 yield made
 
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -41,6 +41,7 @@ class Timed:
         self._call: Callable[[Any], Any] = lambda arguments: None
         self._gradients: Callable[[], bool] = bool
         self._draws: Callable[[], bool] = bool
+        self._weights: Callable[[], Iterable[torch.Tensor]] = tuple
         self._device = "cpu"
         self._little = False
         self.exchange: Exchange | None = None
@@ -60,6 +61,7 @@ class Timed:
         round_ms: float,
         gradients: Callable[[], bool] = bool,
         draws: Callable[[], bool] = bool,
+        weights: Callable[[], Iterable[torch.Tensor]] = tuple,
         lookup: Callable[[str], Any] | None = None,
         picking: bool = True,
     ) -> dict[str, Any]:
@@ -73,11 +75,14 @@ class Timed:
             Tells whether calls are made where gradients are recorded; they are not, by default.
         draws
             Tells whether calls may draw from the global generators, which then have a seed of their own for each.
+        weights
+            Tells what inputs close by move where the arguments cannot be moved, see `nearby.drawn`.
         picking
             See `fresh.Mixer`.
         """
         self.let_go()
-        self._call, self._device, self._gradients, self._draws = call, device, gradients, draws
+        self._call, self._device, self._gradients = call, device, gradients
+        self._draws, self._weights = draws, weights
         self._mixer = fresh.Mixer(sets, lookup, picking=picking)
         if device == "cuda":
             # To see what kind of numbers gigabytes are takes as much again.
@@ -116,6 +121,7 @@ class Timed:
     def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""
         self._call = lambda arguments: None
+        self._weights = tuple
         self._clock = self._mixer = self._kept = None
         return {}
 
@@ -140,9 +146,10 @@ class Timed:
     def _alike(self, seed: str, number: int, moved: int = 0, autocast: str = "") -> Any:
         """Make a call as timed ones are made."""
         arguments = self._inputs(seed, number)
-        if moved:
-            arguments = nearby.drawn(arguments, moved, autocast)
-        with torch.set_grad_enabled(self._gradients()):
+        with contextlib.ExitStack() as stack:
+            if moved:
+                arguments = stack.enter_context(nearby.drawn(arguments, self._weights(), moved, autocast))
+            stack.enter_context(torch.set_grad_enabled(self._gradients()))
             return modules.detached(self._call(arguments))
 
     def _take(self, result: Any) -> None:
