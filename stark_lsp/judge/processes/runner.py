@@ -5,7 +5,6 @@ It never sees a reference output. Its answers are claims: outputs go to files th
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
@@ -312,9 +311,12 @@ class Runner:
             # Blocks of the sizes of checked calls.
             torch.cuda.empty_cache()
         sets = [self._arguments(path) for path in inputs]
-        draws = functools.partial(bool, self._mode == modules.TRAINING)
-        calls: dict[str, Any] = {"gradients": self._recording, "draws": draws, "lookup": self._lookup}
-        calls["weights"] = lambda: self._module.parameters()
+        calls: dict[str, Any] = {
+            "gradients": self._recording,
+            "draws": lambda: self._mode == modules.TRAINING,
+            "weights": lambda: self._module.parameters(),
+            "lookup": self._lookup,
+        }
         return self._timed.hold(self._call, sets, self._device, **calls, **how)
 
     def profile(self, *, inputs: str) -> dict[str, Any]:
