@@ -13,13 +13,21 @@ from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "packing"))
+
+from packed_once import packed
+
 VSCODE = Path(__file__).parent / "vscode"
 ROOT = VSCODE.parents[2]
-CLIENT = ROOT / "vscode-client"
 PICTURES = ROOT / ".cache" / "pictures"
 HOME = Path(os.environ.get("STARK_VSCODE_HOME") or Path.home() / ".cache" / "stark-vscode-test")
 CHROMIUM = os.environ.get("STARK_CHROMIUM", "/usr/bin/chromium")
-SCENARIOS = sorted(path.stem for path in (VSCODE / "scenarios").glob("*.mjs"))
+IN_CI = ("four-clicks", "runs-view")
+"""The way from a click to an accepted kernel, and each view."""
+SCENARIOS = [
+    pytest.param(path.stem, marks=[pytest.mark.ci] if path.stem in IN_CI else [])
+    for path in sorted((VSCODE / "scenarios").glob("*.mjs"))
+]
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,9 +49,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pack the extension."""
-    file = tmp_path_factory.mktemp("packed") / "stark-lsp.vsix"
-    subprocess.run([sys.executable, CLIENT / "pack.py", "--file", file], check=True)
-    return file
+    return packed(tmp_path_factory)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -23,6 +23,7 @@ for room in ("e2e", ""):
 from e2e_editor import MODULE, published, session
 from messages_api.kernels import Expert
 from messages_api.server import TEST_KEY, MessagesServer
+from packed_once import REPOSITORY, packed
 
 ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
@@ -31,7 +32,6 @@ MOST_BYTES = 5_000_000
 LATER = {"anthropic"}
 """What is installed when it is needed."""
 SAMPLE = ROOT / "samples" / "new_gelu.py"
-REPOSITORY = "https://forge.example/stark"
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,13 +45,10 @@ pytestmark = [
 def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that VS Code makes of the .vsix."""
     folder = tmp_path_factory.mktemp("vsix")
-    file = folder / "stark-lsp.vsix"
-    pack = [sys.executable, ROOT / "vscode-client" / "pack.py", "--file", file, "--repository", REPOSITORY]
-    done = subprocess.run(pack, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    file = packed(tmp_path_factory)
     assert file.stat().st_size <= MOST_BYTES
-    with zipfile.ZipFile(file) as packed:
-        packed.extractall(folder)
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(folder)
     return folder / "extension"
 
 
