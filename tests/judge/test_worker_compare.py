@@ -103,6 +103,14 @@ def test_the_message_names_output_place_and_size(check) -> None:  # type: ignore
         check((reference, reference), (reference, candidate))
 
 
+def test_the_figures_tell_of_what_is_wrong() -> None:
+    one, other = (tensorfile.capture(torch.full((4,), value), "cpu") for value in (2.0, 3.0))
+    figures = compare.Figures()
+    with pytest.raises(compare.Mismatch):
+        compare.compare(one, other, figures)
+    assert (figures.max_abs, figures.max_rel, figures.tolerance) == (1.0, 0.5, 2e-5)
+
+
 def test_an_inexact_reference_widens_the_tolerance_but_not_without_end() -> None:
     assert compare.USUAL.of(torch.float32, 1e-7) == 2e-5
     assert compare.USUAL.of(torch.float32, 1e-4) == pytest.approx(4e-4)

@@ -192,6 +192,7 @@ def compare(
                 if nearby is not None and name.startswith(GRADIENT):
                     doubtful[place] = error  # all together: each draw is a whole step
                 elif not error.explained(others):
+                    figures.add(*error.worst)
                     raise
                 shares.append(error.share)
         elif not _same_plain(expected, found):
@@ -204,6 +205,7 @@ def compare(
             left = farther({place: error.gap for place, error in doubtful.items()}, (one.tensors for one in made))
         for place in left:
             if not doubtful[place].explained(partial(_only, nearby, place)):
+                figures.add(*doubtful[place].worst)
                 raise doubtful[place]
     return max(shares)
 
@@ -215,6 +217,11 @@ class _Off(Mismatch):
         super().__init__("WRONG_RESULT", message)
         self.gap, self.share = gap, share
         self._tolerance = tolerance
+
+    @property
+    def worst(self) -> tuple[float, float, float]:
+        """What `Figures.add` takes."""
+        return self.gap.max_abs, self.gap.max_rel, self._tolerance
 
     def explained(self, nearby: Callable[[], Generator[torch.Tensor, None, None]] | None) -> bool:
         """Whether all of them are what the reference gives for inputs close by."""
