@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ...contract.errors import first_line
+from ..correctness import forward
 from . import inductor_gpu, inductor_step, rewrites
 from .frames import NotTraceable
 from .inductor_step import argument, key
@@ -114,9 +115,9 @@ def program(
             _, codes = run_and_get_code(step.both(compiled) if step else compiled, *args, **kwargs)
             noting = inductor_gpu.noting if device == "cuda" else contextlib.nullcontext
             with noting() as launches:
-                states = _random_states()
+                states = forward.random_states()
                 result = compiled(*args, **kwargs)
-                draws = not all(map(torch.equal, states, _random_states()))
+                draws = not all(map(torch.equal, states, forward.random_states()))
             with noting() as behind:
                 gradients = step.back(result) if step else {}
             if launches is not None:
@@ -212,14 +213,14 @@ class _Call:
 
 def _plain(call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the module's own forward in the place of a program, if calls change nothing but buffers, in place."""
-    module, random = call.module, _random_states()
+    module, random = call.module, forward.random_states()
     buffers = dict(module.named_buffers())
     # Batch norm's statistics change under the same version.
     own = call.buffers()
     values = {text: tensor.clone() for text, tensor in own.items()}
     with torch.no_grad():
         result = module(*args, **kwargs)
-    if not all(map(torch.equal, random, _random_states())):
+    if not all(map(torch.equal, random, forward.random_states())):
         raise call.random()
     changed = {*call.changed(), *(text for text in own if not torch.equal(own[text], values[text]))}
     after = dict(module.named_buffers())
@@ -235,12 +236,6 @@ def _plain(call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[s
         **call.told([tensor for _, tensor in call.named], outputs, result, sorted(changed)),
         "capability": list(torch.cuda.get_device_capability()) if torch.cuda.is_available() else [0, 0],
     }
-
-
-def _random_states() -> list[torch.Tensor]:
-    """Return the states of the generators that a call may use."""
-    on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if on_gpu else [])]
 
 
 def _capability() -> str:
@@ -317,9 +312,8 @@ def _anew() -> Iterator[None]:
         torch._inductor.config: {"fx_graph_cache": False, "fallback_random": True},
         # Who differentiates twice finds what was kept for backward as it was.
         torch._functorch.config: {"enable_autograd_cache": False, "donated_buffer": False},
-        torch._dynamo.config: {
-            "ignore_logger_methods": logs
-        },  # a list: torch 2.11 sorts a set, which functions are not
+        # A list: torch 2.11 sorts a set, which functions are not.
+        torch._dynamo.config: {"ignore_logger_methods": logs},
     }
     with contextlib.ExitStack() as stack:
         for config, values in changed.items():

@@ -188,6 +188,19 @@ def step(
     return found
 
 
+def random_states() -> list[torch.Tensor]:
+    """Return the states of the generators that a call may use."""
+    on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if on_gpu else [])]
+
+
+def drew() -> bool:
+    """Whether the training step that was made last drew from the global generators."""
+    after = random_states()
+    _manual_seed(DRAWN_SEED)
+    return not all(map(torch.equal, after, random_states()))
+
+
 @contextlib.contextmanager
 def kept_buffers(module: Any) -> Iterator[None]:
     """Put the module's buffers back to what they were, also after a call that raised half-way."""
