@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -42,8 +46,13 @@ def make_reference(
     special_inputs: bool = True,
     gradients: bool = False,
     table: dict[str, Any] | None = None,
+    drawn: int | None = None,
 ) -> Reference:
-    """Prepare the reference whose forward has the given body, on the CPU; the table says how it is used."""
+    """Prepare the reference whose forward has the given body, on the CPU; the table says how it is used.
+
+    With `drawn` its inputs are always the same ones: where much is decided by rounding, one in some hundred is not
+    seen as such.
+    """
     text = module_text(body, init=init, arguments=arguments) + f"\n\ndef get_inputs():\n    return [{inputs}]\n"
     folder.mkdir(exist_ok=True)
     problem = {
@@ -55,7 +64,12 @@ def make_reference(
         "device": "cpu",
         "inputs": {"source": "functions", "inputs_function": "get_inputs", "init_function": None, "table": table or {}},
     }
-    return Reference(problem, seeds, str(folder), lambda text: None, special_inputs=special_inputs, gradients=gradients)
+    with contextlib.ExitStack() as stack:
+        if drawn is not None:
+            stack.enter_context(mock.patch("secrets.SystemRandom", partial(random.Random, drawn)))
+        return Reference(
+            problem, seeds, str(folder), lambda text: None, special_inputs=special_inputs, gradients=gradients
+        )
 
 
 def verify(
