@@ -22,6 +22,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from stark_lsp.judge.analysis import NotTraceable, inductor
+from stark_lsp.judge.analysis.rewrites import convolutions
 
 MODULE = """import torch
 import torch.nn as nn
@@ -57,6 +58,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "return F.relu(self.c(x)).mean((2, 3))",
         "torch.randn(2, 8, 12, 12)",
         {"options": {"layout_optimization": False}},
+    ),
+    "convolution": (
+        "self.c = nn.Conv2d(12, 20, 3, padding=1).half().float()",
+        "x",
+        "return F.relu(self.c(x))",
+        "torch.randn(2, 12, 10, 9).half().float()",
+        {"rewrites": ["convolutions"]},
     ),
     "cross_entropy": (
         "pass",
@@ -137,6 +145,7 @@ def main() -> int:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     failed = 0
+    convolutions.LEAST = 1
     for name in options.only.split(","):
         try:
             (options.out / f"{name}.json").write_text(json.dumps(record(name), indent=1))

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from stark_lsp.judge.analysis.rewrites.windows import depthwise as defined
-from stark_lsp.playbook.inductor import handwritten
+from stark_lsp.playbook import handwritten
 
 from .conftest import load
 

@@ -32,7 +32,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._triton import has_triton
 from triton.backends.compiler import GPUTarget
 
-from stark_lsp.judge.analysis import inductor, inductor_gpu, rewrites
+from stark_lsp.judge.analysis import convolution, inductor, inductor_gpu, rewrites
+from stark_lsp.judge.analysis.rewrites import convolutions
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 
@@ -124,7 +125,7 @@ def launches(code: str) -> list[dict[str, Any]]:
     """Return a launch of each kernel, in order, by small blocks."""
     kernels = dict(KERNEL.findall(code))
     found = []
-    for name in re.findall(r"^\s+(triton_\w+)\.run\(", code, re.MULTILINE):
+    for name, given in re.findall(r"^\s+(triton_\w+)\.run\((.*), stream=", code, re.MULTILINE):
         (function,) = re.findall(rf"def {name}\((.*?)\):", kernels[name], re.DOTALL)
         sizes = {axis: int(size) for axis, size in re.findall(r"^    (\w+)numel = (\d+)$", kernels[name], re.MULTILINE)}
         blocks = {}
@@ -132,9 +133,12 @@ def launches(code: str) -> list[dict[str, Any]]:
             if f"{axis.upper()}BLOCK" in re.findall(r"(\w+)\s*:\s*tl\.constexpr", function):
                 most = 64 if axis.startswith("r") or len(sizes) == 1 else 8
                 blocks[axis] = min(1 << max(0, size - 1).bit_length(), most)
-        grid = [-(-sizes[axis] // blocks[axis]) if axis in blocks else 1 for axis in "xyz"]
+        if fixed := name.startswith("triton_tem"):
+            grid = [int(size) for size in given.split(", ")[-3:]]
+        else:
+            grid = [-(-sizes[axis] // blocks[axis]) if axis in blocks else 1 for axis in "xyz"]
         config = {f"{axis.upper()}BLOCK": block for axis, block in blocks.items()}
-        found.append({"kernel": name, "grid": grid, "fixed": False, "config": config, "num_warps": 4, "num_stages": 1})
+        found.append({"kernel": name, "grid": grid, "fixed": fixed, "config": config, "num_warps": 4, "num_stages": 1})
     return found
 
 
@@ -168,6 +172,10 @@ def main() -> int:
     folder, *names = sys.argv[1:]
     with pretending():
         pass
+    convolution.register()
+    # One block, which need not be timed, and small convolutions.
+    convolution.BLOCKS = ((32, 32, 32, 2, 4), (32, 32, 64, 2, 4))
+    convolutions.LEAST, convolutions.rounds_up = 1, lambda *given: False
     for name in names:
         (Path(folder) / f"{name}.json").write_text(json.dumps(record(name, Path(folder)), indent=1))
     return 0

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 import torch
 
-from stark_lsp.playbook.inductor.handwritten import written
+from stark_lsp.playbook.handwritten import written
 
 from .conftest import Bench, load
 from .test_inductor_gpu import GRAPH, proposal

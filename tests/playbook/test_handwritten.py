@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.design import Design
-from stark_lsp.playbook.inductor import handwritten, recipes
+from stark_lsp.playbook.inductor import recipes
 
 from .conftest import load
 
@@ -23,7 +24,9 @@ MEMORY = {(8, 0): 166_912, (8, 9): 101_376, (9, 0): 232_448}
 
 @pytest.mark.slow
 @pytest.mark.ci
-@pytest.mark.parametrize(("module", "cases"), [("attention_tiles", 48), ("depthwise_columns", 5)])
+@pytest.mark.parametrize(
+    ("module", "cases"), [("attention_tiles", 48), ("depthwise_columns", 5), ("rounded_numbers", 16)]
+)
 def test_they_compute_what_their_operators_are_defined_as(module: str, cases: int) -> None:
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}

@@ -16,6 +16,7 @@ import hashlib
 import json
 import operator
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -98,6 +99,10 @@ def test_it_reads_as_a_file_of_ones_own_and_is_refused_nowhere(
     assert "_inductor" not in source.replace("torch/_inductor/runtime/triton_helpers.py", "")
     assert formatted(source) == ""
     assert design or name not in SHORT or len(source.splitlines()) <= 120
+    # Where launches add up, Triton does not look at each again.
+    kernels = {one for one in re.findall(r"@triton\.jit\n\s+def (\w+)\(", source) if f" {one}[(" in source}
+    several = len(kernels) > 1 or name in ("attention", "depthwise")
+    assert source.count("@_StarkLaunched\n") == (len(kernels) if several else 0)
     assert detect(source) is Dialect.TRITON
     assert read_design(source) == (design or Design(STRATEGY, ()))
     reading = check(source, "ModelNew", one.problem.text, one.problem.qualname)
@@ -183,6 +188,9 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     shifted = replace(of_images, rewrites=frozenset({"windows", "sums"}))
     assert names(plain, shifted, 20.0)[:2] == [["algebra"], ["windows"]]
     assert names(plain, replace(shifted, device="cpu"), 20.0) == [["algebra"]]
+    rounded = replace(of_images, rewrites=frozenset({"convolutions"}))
+    assert names(plain, rounded, 20.0)[0] == ["convolutions"]
+    assert names(plain, replace(rounded, training=True), 20.0) == [["tuning"], ["layout"]]
     of_attention = replace(of_images, products=True, rewrites=frozenset({recipes.ATTENTION, recipes.HALVES}))
     both, attention, products = names(plain, of_attention, 20.0)[:3]
     assert (both, attention, products) == (["attention", "products"], ["attention"], ["products"])

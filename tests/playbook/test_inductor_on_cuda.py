@@ -212,6 +212,53 @@ def get_inputs():
 """
 
 
+CONVOLVED = (
+    HEAD
+    + """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = CONV, nn.BatchNormRANKd(192)
+
+    def forward(self, x):
+        return F.relu(self.norm(self.conv(x)))
+
+
+def get_inputs():
+    return [torch.randn(SIZES)]
+"""
+)
+CONVOLUTIONS = {
+    "an image": (2, "nn.Conv2d(96, 192, 3, padding=1)", "16, 96, 56, 56"),
+    "strided, no bias": (2, "nn.Conv2d(100, 192, (5, 3), stride=2, padding=(2, 1), bias=False)", "16, 100, 96, 96"),
+    "dilated": (2, "nn.Conv2d(96, 192, 3, padding=2, dilation=2)", "16, 96, 56, 56"),
+    "a line": (1, "nn.Conv1d(128, 192, 5)", "64, 128, 512"),
+    "a volume": (3, "nn.Conv3d(64, 192, 3, padding=1)", "4, 64, 16, 16, 16"),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_in_float16_are_those_of_tf32(
+    name: str, bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    rank, conv, sizes = CONVOLUTIONS[name]
+    one = bench(CONVOLVED.replace("CONV", conv).replace("RANK", str(rank)).replace("SIZES", sizes), place=moved)
+    new = written(one, Design(STRATEGY, ((recipes.CONVOLUTIONS, "rounded"),)))
+    (x,) = one.inputs
+    with torch.no_grad():
+        # What fits at once, what is rounded again, and what has no end.
+        for scale in (1.0, 1e6, 1e-9):
+            expected = one.model(x * scale)
+            with by_kernels(new):
+                off = (new(x * scale) - expected).abs().max() / expected.abs().max()
+            assert float(off) < 2e-5, scale
+        x.view(-1)[1000] = float("inf")
+        assert torch.equal(new(x).isfinite(), one.model(x).isfinite())
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+        with by_kernels(new, False):
+            close(new(x.nan_to_num()), one.model(x.nan_to_num()))
+
+
 @pytest.mark.parametrize("launched", [(), ((recipes.LAUNCH, "replayed"),)], ids=["", "graph"])
 def test_large_and_small_filters_of_single_channels(launched: Any, bench: Callable[..., Bench]) -> None:
     one = bench(SEPARABLE, place=moved)

@@ -21,8 +21,8 @@ from stark_lsp.evaluation.judge import open_judge
 from stark_lsp.integrity import read
 from stark_lsp.judge.analysis import NotTraceable, inductor
 from stark_lsp.judge.reference import modules
+from stark_lsp.playbook.handwritten import written
 from stark_lsp.playbook.inductor.emit import emit
-from stark_lsp.playbook.inductor.handwritten import written
 from stark_lsp.playbook.inductor.proposal import PLAIN, Recipes, facts
 from stark_lsp.playbook.inductor.recipes import SWITCHES, Switches
 

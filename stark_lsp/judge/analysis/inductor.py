@@ -32,6 +32,8 @@ LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn
 """How the names of a logger's methods begin that return nothing."""
 EMPTY = "_empty_strided_cpu"
 """What programs make their results with on a CPU."""
+SETTINGS = "_get_dynamo_config_for_logging"
+"""What tells Dynamo's settings as text."""
 RANDOM = re.compile(r"inductor_seeds|\btl\.rand|philox|normalized_rand")
 """Signs of random numbers in a program that are not PyTorch's own."""
 
@@ -302,6 +304,7 @@ class _Seen:
 def _anew() -> Iterator[None]:
     """Have programs be written anew, not found among those that were made before, and whole where forward logs."""
     import torch._dynamo.config
+    import torch._dynamo.utils
     import torch._functorch.config
     import torch._inductor.config
 
@@ -312,10 +315,14 @@ def _anew() -> Iterator[None]:
         torch._inductor.config: {"fx_graph_cache": False, "fallback_random": True},
         # Who differentiates twice finds what was kept for backward as it was.
         torch._functorch.config: {"enable_autograd_cache": False, "donated_buffer": False},
-        # A list: torch 2.11 sorts a set, which functions are not.
-        torch._dynamo.config: {"ignore_logger_methods": logs},
+        torch._dynamo.config: {"ignore_logger_methods": set(logs)},
     }
     with contextlib.ExitStack() as stack:
+        # Of that torch 2.11 makes no text for its own statistics, and logs an error.
+        told = getattr(torch._dynamo.utils, SETTINGS, None)
+        if told is not None:
+            setattr(torch._dynamo.utils, SETTINGS, lambda: None)
+            stack.callback(setattr, torch._dynamo.utils, SETTINGS, told)
         for config, values in changed.items():
             known = {name: value for name, value in values.items() if hasattr(config, name)}
             stack.enter_context(config.patch(known))

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from . import convolution
 from .frames import NotTraceable
 
 TEMPLATES = {"mm": ("mm", "addmm"), "bmm": ("bmm", "baddbmm")}
@@ -48,6 +49,11 @@ def by(recipe: Mapping[str, Any]) -> Iterator[None]:
     """
     import torch._inductor.config
 
+    if "convolutions" in (recipe.get("rewrites") or ()):
+        try:
+            convolution.register()
+        except (ImportError, AttributeError, TypeError) as error:
+            raise NotTraceable(f"torch {torch.__version__} has no templates as they are known here: {error}") from error
     options = dict(recipe.get("options") or {})
     missing = [name for name in options if not hasattr(torch._inductor.config, name)]
     if missing:

@@ -16,8 +16,9 @@ from typing import Any
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
+from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.emit import assemble
-from stark_lsp.playbook.inductor import cpp, graphs, guards, handwritten, naming, triton
+from stark_lsp.playbook.inductor import cpp, graphs, guards, naming, triton
 from stark_lsp.playbook.inductor.backward import Backward
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.kernels import library
@@ -279,6 +280,8 @@ def _forward(
     """
     old = f"self.{OLD_FORWARD}({forward.call})"
     wanted = ["triton is not None"] if made.get("launches") or "torch.ops.stark." in made["code"] else []
+    # It rounds as cuDNN does where that may.
+    wanted += ["_stark_tf32()"] if "torch.ops.stark.rounded." in made["code"] else []
     wanted += ["not torch.compiler.is_compiling()", *(named or ())]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+from stark_lsp.playbook.handwritten import written
 from stark_lsp.playbook.inductor.backward import Backward
-from stark_lsp.playbook.inductor.handwritten import written
 from stark_lsp.playbook.inductor.reader import CannotEmit
 
 IMPORTS = ["threading", "weakref"]

@@ -12,8 +12,7 @@ import re
 from collections.abc import Sequence, Set
 from typing import Any
 
-from stark_lsp.playbook import gradients
-from stark_lsp.playbook.inductor import handwritten
+from stark_lsp.playbook import handwritten
 
 FEW = 6
 """The most parts that are said by name."""
@@ -169,4 +168,4 @@ def text(
     looks = [_PART] if by_name and parts else [] if by_name else [handwritten.written("weights")]
     behind = [trained] if trained else []
     drawing = [handwritten.written("drawing")] if draws else []
-    return "\n\n".join([*looks, *drawing, run, gradients.TEXT, *behind])
+    return "\n\n".join([*looks, *drawing, run, handwritten.written("differentiable"), *behind])

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from stark_lsp.playbook.inductor import handwritten
+from stark_lsp.playbook import handwritten
 
 _DROPPED = {
     "assert_size_stride", "assert_size_stride_grouped", "assert_tensor_metadata", "assert_alignment", "args.clear",

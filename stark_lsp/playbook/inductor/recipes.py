@@ -16,6 +16,7 @@ from stark_lsp.playbook.design import Design
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
 ALGEBRA, WINDOWS, TRANSPOSED, ATTENTION = "algebra", "windows", "transposed", "attention"
+CONVOLUTIONS = "convolutions"
 PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
 HALVES, SHORT_HALVES = "halves", "short-halves"
 """Of `PRODUCTS`: in parts of float16; and in shorter sums of these."""
@@ -29,6 +30,9 @@ WORTH = 0.1
 """Share of a call that a CUDA graph must be able to save to be tried."""
 MUCH = 0.15
 """Share of a call for which the GPU was seen to wait for launches, from which a CUDA graph is tried first."""
+
+
+_JOINING = ((ATTENTION, STREAMED), (PRODUCTS, HALVES), (WINDOWS, "shifted"), (CONVOLUTIONS, "rounded"))
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Switch:
     @property
     def joins(self) -> bool:
         """Whether kernels take a part of their time with it, so that it is tried together with others like it."""
-        return (self.name, self.label) in ((ATTENTION, STREAMED), (PRODUCTS, HALVES), (WINDOWS, "shifted"))
+        return (self.name, self.label) in _JOINING
 
     @property
     def ahead(self) -> bool:
@@ -130,6 +134,14 @@ SWITCHES = (
     Switch(WINDOWS, "shifted", "Read images once for all places of a window", "windows", rewrites="windows"),
     Switch(
         TRANSPOSED, "gathered", "Compute transposed convolutions as ordinary ones", "transposed", rewrites="transposed"
+    ),
+    Switch(
+        CONVOLUTIONS,
+        "rounded",
+        "Take convolutions on float16's tensor cores",
+        CONVOLUTIONS,
+        MappingProxyType({"benchmark_epilogue_fusion": False}),
+        rewrites=CONVOLUTIONS,
     ),
     Switch(
         ATTENTION, STREAMED, "Take attention a tile of scores at a time, on tensor cores", ATTENTION, rewrites=ATTENTION

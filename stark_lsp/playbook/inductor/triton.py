@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.inductor.naming import named
 from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Program, Step
 from stark_lsp.playbook.inductor.tidy import constants, tidied
@@ -25,6 +26,8 @@ except ImportError:  # only a GPU needs it
 """
 _NOTICE = "# From PyTorch's torch/_inductor/runtime/triton_helpers.py, (c) PyTorch contributors, BSD-3-Clause"
 _PREFIX = "_stark_tl_"
+_LAUNCHED = re.compile(r"^@triton\.jit\ndef (?:\w+_\d+|_stark_(?!tl_)\w+)\(", re.MULTILINE)
+"""Beginnings of what is launched; others are called by these."""
 _PUBLIC = {"math": "tl.math", "constexpr_function": "triton.constexpr_function"}
 _KINDS = {
     "triton_poi": "each program computes a block of elements",
@@ -62,8 +65,12 @@ def rows(
     ]
     functions = _needed({_PREFIX + name: _helper(text, helpers) for name, text in sorted(helpers.items())}, texts)
     if functions:
-        texts[:0] = [f"{_NOTICE}\n{functions[0]}", *functions[1:]]
-    whole = "\n\n".join([*texts, *own])
+        functions[0] = f"{_NOTICE}\n{functions[0]}"
+    # A single operator reads better without; where there are several, launches add up.
+    launched = [handwritten.written("launched").strip()] if len(texts) > 1 or own else []
+    whole = "\n\n".join([*launched, *functions, *texts, *own])
+    if launched:
+        whole = _LAUNCHED.sub(r"@_StarkLaunched\n\g<0>", whole)
     imports = _IMPORTS
     if "libdevice." in whole:
         imports = imports.replace("tl\n", "tl\n    from triton.language.extra import libdevice\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from stark_lsp.playbook import gradients
+from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.kernels import cpu, cuda, launcher
 from stark_lsp.playbook.kernels.launcher import Launcher
 from stark_lsp.playbook.kernels.naming import with_safe_operands
@@ -130,6 +130,6 @@ def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
     texts = [one.text(arguments) for one in launchers]
     modules = ["ctypes", "threading", "warnings"] + (["glob"] if device_type == "cpu" else [])
     head = [*(f"import {name}" for name in sorted(modules)), "", "import torch", "", *lines, ""]
-    helping = {"_stark_rows(": launcher.ROWS_OF, "_StarkDifferentiable.": gradients.TEXT}
+    helping = {"_stark_rows(": launcher.ROWS_OF, "_StarkDifferentiable.": handwritten.written("differentiable")}
     called = [text for name, text in helping.items() if any(name in one for one in texts)]
     return "\n\n".join(["\n".join(head) + loader(device_type), *called, *texts])

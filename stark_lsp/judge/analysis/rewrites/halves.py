@@ -17,22 +17,17 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from .rule import Cannot, Rule, aten, shape_of
+from .rule import Cannot, aten, shape_of
+from .scaling import Scaling
 
 LEAST_INNER = 256
 LEAST = 300
 """Of rows times columns over their sum: so much each number that is split is used."""
 ALIGNED = 8
 """Parts are filled up with zeros to sizes that are multiples of so many, which tensor cores want."""
-EXPONENT, ROUND, KEPT = 0x7F800000, 0x1000, ~0x1FFF
-"""Of float32's bits: those of its exponent; half of the last bit that float16 keeps; and all that it keeps."""
-ONE = 1 << 23
-"""Of the exponent, in these bits."""
-HIGHEST, SMALLEST = 14, 15
-"""Power of two that the largest of a row comes to; and the least exponent there is room for."""
 
 
-class Halves(Rule):
+class Halves(Scaling):
     """`a @ b` of matrices or batches of them, or that and a bias."""
 
     OF = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
@@ -83,19 +78,10 @@ class Halves(Rule):
         if turned:
             # Parts lie as the matrix does.
             matrix, inner = self._turned(matrix), -3 - inner
-        size = self.call(aten.abs.default, matrix)
-        largest = self.call(aten.amax.default, size, [inner], True)
-        exponent = self.call(aten.bitwise_and.Scalar, self._bits(largest), EXPONENT)
-        exponent = self.call(aten.clamp_min.default, exponent, SMALLEST * ONE)
-        # 2 ** (HIGHEST - exponent), in two steps that an int32 holds.
-        scale = self.call(aten.mul.Tensor, exponent, -1)
-        scale = self.call(aten.add.Tensor, self.call(aten.add.Tensor, scale, 253 * ONE), (HIGHEST + 1) * ONE)
-        scaled = self.call(aten.mul.Tensor, matrix, self._number(scale))
-        # By bits: Inductor leaves conversions to float16 and back out.
-        rounded = self.call(aten.add.Tensor, self._bits(scaled), ROUND)
-        high = self._number(self.call(aten.bitwise_and.Scalar, rounded, KEPT))
+        scaled, back = self.scaled(matrix, [inner])
+        high = self.rounded_up(scaled)
         # Infinities and NaN come as low parts: times a zero of a high one they would be NaN. Nothing counts beside one.
-        finite = self.call(aten.lt.Scalar, size, float("inf"))
+        finite = self.call(aten.lt.Scalar, self.call(aten.abs.default, matrix), float("inf"))
         zero = self.call(aten.full.default, [], 0.0, dtype=torch.float32, device=matrix.meta["val"].device)
         high = self.call(aten.where.self, finite, high, zero)
         low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, scaled, high), matrix)
@@ -106,18 +92,11 @@ class Halves(Rule):
         order = [*((low, high) if low_first else (high, low)), *([high] if together else [])]
         parts = [self.call(torch.ops.prims.convert_element_type.default, one, torch.float16) for one in order]
         found = self.call(aten.cat.default, parts, inner)
-        back = self._number(self.call(aten.sub.Tensor, exponent, HIGHEST * ONE))
         return (self._turned(found), self._turned(back)) if turned else (found, back)
 
     def _turned(self, matrix: Node) -> Node:
         dims = list(range(matrix.meta["val"].dim()))
         return self.call(aten.permute.default, matrix, [*dims[:-2], dims[-1], dims[-2]])
-
-    def _bits(self, number: Node) -> Node:
-        return self.call(aten.view.dtype, number, torch.int32)
-
-    def _number(self, bits: Node) -> Node:
-        return self.call(aten.view.dtype, bits, torch.float32)
 
 
 class ShortHalves(Halves):

@@ -1,11 +1,6 @@
-"""Gradients of a candidate's kernels, the same for all: PyTorch computes the form that they stand for anew.
+import torch
 
-Kernels are launched before autograd is told of them, so that a GPU is at work meanwhile: that takes 10 to 50 us.
-"""
 
-from __future__ import annotations
-
-TEXT = '''\
 class _StarkDifferentiable(torch.autograd.Function):
     """Forward gives what was launched before; backward computes the PyTorch form of it anew and differentiates that."""
 
@@ -28,4 +23,3 @@ class _StarkDifferentiable(torch.autograd.Function):
         further = {"create_graph": torch.is_grad_enabled(), "allow_unused": True}
         found = dict(zip(asked, torch.autograd.grad(outputs, asked.values(), gradients, **further)))
         return (None, None, *(found.pop(id(x), None) for x in tensors))
-'''

@@ -1,4 +1,7 @@
-"""What is written by hand in `prompts/kernels`: kernels behind operators `stark::NAME` of `judge/analysis/rewrites`."""
+"""What is written by hand in `prompts/kernels`: kernels behind operators `stark::NAME` of `judge/analysis/rewrites`.
+
+Besides these, what candidates need around kernels: gradients, CUDA graphs, launches, a look at weights.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 from stark_lsp.agents.prompts import built_in_dir
 
-NAMES = ("attention", "depthwise")
+NAMES = ("attention", "depthwise", "rounded")
 _TILES = "block, tile, stages = 128, 64, 2"
 
 

@@ -1,0 +1,100 @@
+"""Convolutions in float16 as TF32 has them: the same numbers meet, and nothing where cuDNN has no TF32."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from stark_lsp.judge.analysis import rewrites
+from stark_lsp.judge.analysis.rewrites import convolutions
+
+CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
+
+
+@pytest.fixture(autouse=True)
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones are worth it here, and cuDNN is said to round to even."""
+    monkeypatch.setattr(convolutions, "LEAST", 1)
+    monkeypatch.setattr(convolutions, "WIDE", 1)
+    monkeypatch.setattr(convolutions, "rounds_up", lambda *given: False)
+
+
+def rewritten(form: object, *given: torch.Tensor) -> torch.fx.GraphModule | None:
+    """Return a form's graph with the rule used; None where it does not fit."""
+    made = make_fx(form, tracing_mode="fake")(*given)
+    used = rewrites.apply(made.graph, ["convolutions"])
+    made.recompile()
+    return made if used else None
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rank=st.integers(1, 3),
+    taps=st.integers(1, 3),
+    stride=st.integers(1, 2),
+    padding=st.integers(0, 2),
+    dilation=st.integers(1, 2),
+    channels=st.integers(1, 9),
+    bias=st.booleans(),
+    up=st.booleans(),
+    scale=st.sampled_from([1e-20, 1e-3, 1.0, 1e4, 1e20]),
+)
+def test_a_convolution_is_that_of_rounded_numbers(
+    rank: int, taps: int, stride: int, padding: int, dilation: int, channels: int, bias: bool, up: bool, scale: float
+) -> None:
+    x = torch.randn(2, channels, *range(6, 6 + rank)) * scale
+    w, b = (
+        torch.randn(5, channels, *[taps] * rank) * torch.tensor([1e-3, 1.0, 1e3, 1e-9, 1e9]).view(5, *[1] * rank + [1]),
+        torch.randn(5),
+    )
+
+    def form(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return CONVOLUTIONS[rank - 1](x, w, b if bias else None, stride, padding, dilation)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolutions, "rounds_up", lambda *given: up)
+        made = rewritten(form, x, w, b)
+    assert made is not None
+    out = made(x, w, b)
+    expected = form(convolutions.tf32(x, up).double(), convolutions.tf32(w, up).double(), b.double())
+    largest = expected.abs().amax(dim=[0, *range(2, expected.dim())], keepdim=True)
+    assert out.dtype is torch.float32
+    assert bool(((out - expected).abs() <= 1e-5 * largest + 1e-37).all())
+
+
+def test_what_has_no_end_stays_where_it_is() -> None:
+    x, w = torch.randn(1, 3, 8, 8), torch.randn(4, 3, 3, 3)
+    x[0, 1, 2, 2], x[0, 2, 6, 6] = float("inf"), float("nan")
+    made = rewritten(lambda x, w: F.conv2d(x, w), x, w)
+    assert made is not None
+    assert torch.equal(made(x, w).isfinite(), F.conv2d(x, w).isfinite())
+
+
+def test_numbers_are_rounded_to_ten_bits() -> None:
+    halves = torch.tensor([1.0 + 2**-11, 1.0 + 3 * 2**-11, -1.0 - 2**-11, 1.0 + 2**-12, float("inf"), float("nan")])
+    assert (convolutions.tf32(halves, True) - 1.0).tolist()[:4] == [2**-10, 2**-9, -2.0 - 2**-10, 0.0]
+    assert (convolutions.tf32(halves, False) - 1.0).tolist()[:4] == [0.0, 2**-9, -2.0, 0.0]
+    for up in (False, True):
+        assert torch.equal(convolutions.tf32(halves, up)[4:].isinf(), halves[4:].isinf())
+
+
+OTHERWISE = {
+    "in groups": lambda x, w: F.conv2d(x, w[:, :2], groups=2),
+    "transposed": lambda x, w: F.conv_transpose2d(x, w),
+    "of float64": lambda x, w: F.conv2d(x.double(), w.double()),
+    "of bfloat16": lambda x, w: F.conv2d(x.bfloat16(), w.bfloat16()),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_no_other_is_taken(name: str) -> None:
+    assert rewritten(OTHERWISE[name], torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)) is None
+
+
+def test_none_is_taken_that_cudnn_does_not_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolutions, "rounds_up", lambda *given: None)
+    assert rewritten(lambda x, w: F.conv2d(x, w), torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)) is None
