@@ -1,3 +1,5 @@
+import functools
+
 import torch
 import triton
 import triton.language as tl
@@ -65,36 +67,27 @@ def _stark_rounded_kernel(
         tl.store(out + to, number.to(tl.float16), (place < to_wide) & (channel < to_channels))
 
 
+@functools.cache
+def _stark_rounded_sizes(shape, steps, padding, channels):
+    """Return the result's shape, how many blocks it has, their channels, and the numbers that the kernel takes."""
+    missing = 5 - len(shape)
+    sizes, around = [1] * missing + list(shape[2:]), [0] * missing + list(padding)
+    steps = [*steps[:2], *([0] * missing), *steps[2:]]
+    to = [sizes[dim] + 2 * around[dim] for dim in range(3)]
+    across = min(64, triton.next_power_of_2(channels))
+    blocks = shape[0] * to[0] * to[1] * triton.cdiv(to[2], 64) * triton.cdiv(channels, across)
+    return (shape[0], *to[missing:], channels), blocks, across, (*steps, *sizes, shape[1], *around, *to, channels)
+
+
 def _stark_rounded(x, padding, channels, up):
     """Return numbers rounded for a convolution, channels last, and what scales them back."""
-    missing = 5 - x.dim()
-    sizes, around = [1] * missing + list(x.shape[2:]), [0] * missing + padding
-    steps = [*x.stride()[:2], *([0] * missing), *x.stride()[2:]]
-    to = [sizes[dim] + 2 * around[dim] for dim in range(3)]
-    out = torch.empty((x.shape[0], *to[missing:], channels), dtype=torch.float16, device=x.device)
+    shape, blocks, across, numbers = _stark_rounded_sizes(x.shape, x.stride(), tuple(padding), channels)
+    out = torch.empty(shape, dtype=torch.float16, device=x.device)
     largest, back = torch.zeros(1, dtype=torch.int32, device=x.device), torch.empty(1, device=x.device)
-    wide, across = 64, min(64, triton.next_power_of_2(channels))
-    blocks = x.shape[0] * to[0] * to[1] * triton.cdiv(to[2], wide) * triton.cdiv(channels, across)
-    for again in (False, True):
-        # What is seldom needed is a launch of few programs.
-        _stark_rounded_kernel[(min(blocks, 512) if again else blocks,)](
-            x,
-            out,
-            largest,
-            back,
-            blocks,
-            *steps,
-            *sizes,
-            x.shape[1],
-            *around,
-            *to,
-            channels,
-            AGAIN=again,
-            UP=up,
-            PLACES=wide,
-            CHANNELS=across,
-            num_warps=4,
-        )
+    given, known = (x, out, largest, back, blocks, *numbers), {"UP": up, "PLACES": 64, "CHANNELS": across}
+    _stark_rounded_kernel[(blocks,)](*given, AGAIN=False, **known, num_warps=4)
+    # What is seldom needed is a launch of few programs.
+    _stark_rounded_kernel[(min(blocks, 512),)](*given, AGAIN=True, **known, num_warps=4)
     return out, back
 
 

@@ -16,7 +16,7 @@ from stark_lsp.contract.errors import Bad
 from stark_lsp.judge.correctness import forward
 from stark_lsp.judge.correctness.difference import difference
 from stark_lsp.judge.correctness.forward import NoGradient
-from stark_lsp.judge.correctness.nearby import farther
+from stark_lsp.judge.correctness.nearby import drawn, farther
 from stark_lsp.judge.inputs.cases import CaseKind
 from stark_lsp.judge.reference import modules
 from stark_lsp.judge.reference.reference import Reference
@@ -232,6 +232,21 @@ def test_where_few_bits_make_gradients_jump_exact_ones_are_right_and_wrong_ones_
     status, message = finding(reference, tmp_path / "h", halved, init=init, before=half)
     assert status == "WRONG_RESULT"
     assert "gradient of" in message
+
+
+@pytest.mark.parametrize(
+    ("other", "moves"), [(torch.arange(3), True), (torch.ones(3, dtype=torch.bool), False), (torch.ones(3), False)]
+)
+def test_weights_move_where_an_input_cannot_as_bags_of_embeddings_beside_numbers(
+    other: torch.Tensor, moves: bool
+) -> None:
+    weight, x = torch.nn.Parameter(torch.randn(40)), torch.randn(5)
+    before = weight.detach().clone()
+    with drawn(((x, other), {}), [weight], 1, "") as ((given, _), _):
+        assert not torch.equal(given, x)
+        assert torch.equal(weight, before) is not moves
+        torch.testing.assert_close(weight.detach(), before)
+    assert torch.equal(weight, before)
 
 
 @pytest.mark.parametrize(("share", "wrong"), [(0.5, True), (1.0, True), (-1.0, True), (0.05, False)])

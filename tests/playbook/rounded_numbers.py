@@ -33,9 +33,8 @@ CASES = {
 def main() -> None:
     """Print a JSON object."""
     path = Path(tempfile.mkdtemp()) / "rounded.py"
-    path.write_text(
-        f"import torch\nimport triton\nimport triton.language as tl\n\n{handwritten.text('rounded', (9, 0))}"
-    )
+    imports = "import functools\n\nimport torch\nimport triton\nimport triton.language as tl"
+    path.write_text(f"{imports}\n\n\n{handwritten.text('rounded', (9, 0))}")
     ours = load(path, "rounded")._stark_rounded
     torch.manual_seed(0)
     found = {}

@@ -81,6 +81,10 @@ def test_what_is_wrong_is_taken_in_more_parts() -> None:
     assert other is not None
     assert other.kernels == ((recipes.ATTENTION, recipes.EXACT), (recipes.PRODUCTS, recipes.SHORT_HALVES))
     assert recipes.Switches().recipe(other)["rewrites"] == [recipes.ATTENTION, recipes.SHORT_HALVES]
+    plain = recipes.safer(Design(recipes.STRATEGY, ()))
+    assert plain is not None
+    assert plain.kernels == ((recipes.LAYOUT, "as-given"),)
+    assert recipes.safer(plain) is None
     last = recipes.safer(other)
     assert last is not None
     assert last.kernels == ((recipes.ATTENTION, recipes.EXACT), (recipes.PRODUCTS, "bf16x6"))

@@ -60,11 +60,12 @@ def moved(tensor: torch.Tensor, seed: int, autocast: str = "", growth: float = 1
 def drawn(arguments: Any, weights: Iterable[torch.Tensor], draw: int, autocast: str) -> Iterator[Any]:
     """Give a call's arguments moved for draw number `draw`, from 1.
 
-    Where none of them can be moved, as places in an embedding, the module's weights are, until the end; each by one
+    Where some of them cannot be moved, as places in an embedding, the module's weights are, until the end; each by one
     rounding, as every layer has some.
     """
     growth = GROWTH[draw % len(GROWTH)]
-    fixed = not any(tensor.dtype.is_floating_point for tensor in modules.tensors_of(arguments))
+    dtypes = {tensor.dtype for tensor in modules.tensors_of(arguments)}
+    fixed = not all(dtype.is_floating_point or dtype is torch.bool for dtype in dtypes)
     held = [(weight, weight.detach().clone()) for weight in weights] if fixed else []
     try:
         with torch.no_grad():
