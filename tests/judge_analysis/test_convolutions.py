@@ -98,3 +98,22 @@ def test_no_other_is_taken(name: str) -> None:
 def test_none_is_taken_that_cudnn_does_not_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: None)
     assert rewritten(lambda x, w: F.conv2d(x, w), torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)) is None
+
+
+@pytest.mark.parametrize("up", [False, True, None])
+def test_how_a_kernel_rounds_is_seen_by_numbers_that_are_rounded_before(
+    up: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CPU's convolution stands for cuDNN's."""
+    exact = torch.convolution
+
+    def rounding(x: torch.Tensor, w: torch.Tensor, *how: object) -> torch.Tensor:
+        return exact(x, w, *how) if up is None else exact(convolutions.tf32(x, up), convolutions.tf32(w, up), *how)
+
+    monkeypatch.setattr(torch, "convolution", rounding)
+    sizes = convolutions.Sizes(
+        (4, 32, 20, 20), (12800, 400, 20, 1), (48, 32, 3, 3), (288, 9, 3, 1), (1, 1), (1, 1), (1, 1)
+    )
+    assert convolutions.observed("cpu", sizes) is up
+    last = sizes._replace(x_strides=(12800, 1, 640, 32))
+    assert convolutions.observed("cpu", last) is up

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.fx import Node
@@ -135,49 +135,69 @@ class Convolutions(Scaling):
 
     def _rounds_up(self, of: Convolution) -> bool:
         x, weights = of.x.meta["val"], of.weights.meta["val"]
-        given = (tuple(map(int, one)) for one in (x.shape, x.stride(), weights.shape, weights.stride()))
-        up = rounds_up(x.device.type, *given, tuple(of.stride), tuple(of.padding), tuple(of.dilation))
+        given = (x.shape, x.stride(), weights.shape, weights.stride(), of.stride, of.padding, of.dilation)
+        up = rounds_up(x.device.type, Sizes(*(tuple(map(int, one)) for one in given)))
         if up is None:
             raise Cannot
         return up
 
 
+class Sizes(NamedTuple):
+    """What cuDNN chooses a kernel by."""
+
+    x: tuple[int, ...]
+    x_strides: tuple[int, ...]
+    weights: tuple[int, ...]
+    weight_strides: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+
 @functools.cache
-def rounds_up(
-    device: str,
-    sizes: tuple[int, ...],
-    strides: tuple[int, ...],
-    filters: tuple[int, ...],
-    filter_strides: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> bool | None:
+def rounds_up(device: str, sizes: Sizes) -> bool | None:
     """Whether cuDNN's kernel for a convolution rounds halves away from zero, or to even; None if it has no TF32."""
     if device != "cuda":
         return None
-    rank = len(stride)
-    with _disable_current_modes(), torch.no_grad():
-        random = torch.Generator("cuda").manual_seed(0)
-        try:
-            x = torch.empty_strided(sizes, strides, device="cuda").normal_(generator=random)
-            weights = torch.empty_strided(filters, filter_strides, device="cuda").normal_(generator=random)
+    try:
+        with _disable_current_modes(), torch.no_grad():
+            return observed(device, sizes)
+    except RuntimeError:  # no memory is left, or cuDNN has no kernel for it
+        return None
+    finally:
+        torch.cuda.empty_cache()  # a candidate in another process has a use for it
 
-            def result(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-                return torch.convolution(one, other, None, stride, padding, dilation, False, [0] * rank, 1)
 
-            found = result(x, weights)
-            for up in (False, True):
-                off = result(tf32(x, up), tf32(weights, up)).sub_(found).abs_().amax()
-                if off <= SAME * found.abs().amax():
-                    return up
-        except RuntimeError:  # no memory is left, or cuDNN has no kernel for it
-            return None
+def observed(device: str, sizes: Sizes) -> bool | None:
+    """Return what `rounds_up` says, by trying."""
+
+    def result(up: bool | None) -> torch.Tensor:
+        """Return the convolution of random numbers, rounded before if `up` says how."""
+        random = torch.Generator(device).manual_seed(0)
+        x, weights = (
+            torch.empty_strided(size, steps, device=device).normal_(generator=random)
+            for size, steps in ((sizes.x, sizes.x_strides), (sizes.weights, sizes.weight_strides))
+        )
+        if up is not None:
+            for one in (x, weights):
+                _round(one.view(torch.int32), up)
+        none = [0] * len(sizes.stride)
+        return torch.convolution(x, weights, None, sizes.stride, sizes.padding, sizes.dilation, False, none, 1)
+
+    found = result(None)
+    for up in (False, True):
+        if result(up).sub_(found).abs_().amax() <= SAME * found.abs().amax():
+            return up
     return None
 
 
 def tf32(x: torch.Tensor, up: bool) -> torch.Tensor:
     """Return numbers rounded to TF32's 10 bits; infinite ones and NaN stay."""
-    bits = x.view(torch.int32)
-    more = ROUND if up else ((bits >> 13) & 1) + (ROUND - 1)
-    return torch.where(x.isfinite(), ((bits + more) & KEPT).view(torch.float32), x)
+    made = x.clone()
+    _round(made.view(torch.int32), up)
+    return torch.where(x.isfinite(), made, x)
+
+
+def _round(bits: torch.Tensor, up: bool) -> None:
+    """Round the bits of finite numbers to TF32's, in place."""
+    bits.add_(ROUND if up else ((bits >> 13) & 1).add_(ROUND - 1)).bitwise_and_(KEPT)
