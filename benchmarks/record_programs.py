@@ -66,6 +66,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(2, 12, 10, 9).half().float()",
         {"rewrites": ["convolutions"]},
     ),
+    "convolution_last": (
+        "self.c = nn.Conv2d(12, 20, 3, padding=1).half().float().to(memory_format=torch.channels_last)",
+        "x",
+        "return F.relu(self.c(x))",
+        "torch.randn(2, 12, 10, 9).half().float().to(memory_format=torch.channels_last)",
+        {"rewrites": ["convolutions"]},
+    ),
     "cross_entropy": (
         "pass",
         "x, t",

@@ -40,13 +40,24 @@ def rewritten(form: object, *given: torch.Tensor) -> torch.fx.GraphModule | None
     dilation=st.integers(1, 2),
     channels=st.integers(1, 9),
     bias=st.booleans(),
+    last=st.booleans(),
     up=st.booleans(),
     scale=st.sampled_from([1e-20, 1e-3, 1.0, 1e4, 1e20]),
 )
 def test_a_convolution_is_that_of_rounded_numbers(
-    rank: int, taps: int, stride: int, padding: int, dilation: int, channels: int, bias: bool, up: bool, scale: float
+    rank: int,
+    taps: int,
+    stride: int,
+    padding: int,
+    dilation: int,
+    channels: int,
+    bias: bool,
+    last: bool,
+    up: bool,
+    scale: float,
 ) -> None:
     x = torch.randn(2, channels, *range(6, 6 + rank)) * scale
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last else x
     w, b = (
         torch.randn(5, channels, *[taps] * rank) * torch.tensor([1e-3, 1.0, 1e3, 1e-9, 1e9]).view(5, *[1] * rank + [1]),
         torch.randn(5),
@@ -63,6 +74,7 @@ def test_a_convolution_is_that_of_rounded_numbers(
     expected = form(convolutions.tf32(x, up).double(), convolutions.tf32(w, up).double(), b.double())
     largest = expected.abs().amax(dim=[0, *range(2, expected.dim())], keepdim=True)
     assert out.dtype is torch.float32
+    assert out.stride() == form(x, w, b).stride()
     assert bool(((out - expected).abs() <= 1e-5 * largest + 1e-37).all())
 
 

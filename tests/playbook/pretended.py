@@ -95,6 +95,13 @@ def pretending() -> Iterator[None]:
             (CudaInterface.Worker, "get_device_properties", H100),
         ):
             stack.enter_context(mock.patch.object(place, name, return_value=value))
+        # A convolution lies in memory as its input does, as by cuDNN.
+        stack.enter_context(
+            mock.patch(
+                "torch._C._conv_determine_backend_memory_format",
+                lambda x, *given: torch.channels_last if x.stride(1) == 1 else torch.contiguous_format,
+            )
+        )
         # Whether there is Triton is remembered.
         assert has_triton()
         yield

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parent.parent.parent
-NAMES = ("convolution", "cross_entropy", "layer_norm", "linear")
+NAMES = ("convolution", "convolution_last", "cross_entropy", "layer_norm", "linear")
 
 
 def ran(module: str, *given: str, **environment: str) -> str:

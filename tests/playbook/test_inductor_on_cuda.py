@@ -231,6 +231,11 @@ CONVOLUTIONS = {
     "an image": (2, "nn.Conv2d(96, 192, 3, padding=1)", "16, 96, 56, 56"),
     "strided, no bias": (2, "nn.Conv2d(100, 192, (5, 3), stride=2, padding=(2, 1), bias=False)", "16, 100, 96, 96"),
     "dilated": (2, "nn.Conv2d(96, 192, 3, padding=2, dilation=2)", "16, 96, 56, 56"),
+    "channels last": (
+        2,
+        "nn.Conv2d(96, 192, 3, padding=1)",
+        "16, 96, 56, 56).to(memory_format=torch.channels_last",
+    ),
     "a line": (1, "nn.Conv1d(128, 192, 5)", "64, 128, 512"),
     "a volume": (3, "nn.Conv3d(64, 192, 3, padding=1)", "4, 64, 16, 16, 16"),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -75,9 +76,9 @@ SOURCE = r"""
 
 
 def grid(*given: Any, cdiv: Any) -> tuple[Any, int, int]:
-    """Return how many programs there are for sizes of a result and, last, the block sizes."""
-    (batch, channels, *sizes), meta = given[:-1], given[-1]
-    return cdiv(batch * math.prod(sizes), meta["BLOCK_M"]) * cdiv(channels, meta["BLOCK_N"]), 1, 1
+    """Return how many programs there are; the numbers of a kernel come last."""
+    meta = given[-1]
+    return cdiv(meta["PLACES"], meta["BLOCK_M"]) * cdiv(meta["CHANNELS"], meta["BLOCK_N"]), 1, 1
 
 
 @functools.cache
@@ -99,26 +100,27 @@ def register() -> None:
     )
 
     shaped = "val_shape" in inspect.signature(TritonTemplateKernel.store_output).parameters
-    templates = []
-    for rank in (1, 2, 3):
-        names = ("idx_n", "idx_c", "idx_d", "idx_h", "idx_w")
-        indices = ", ".join(f'"{name}"' for name in (*names[:2], *names[5 - rank :]))
-        source = SOURCE.replace("INDICES", f"({indices})")
+    templates = {}
+    for rank, last in itertools.product((1, 2, 3), (False, True)):
+        places_, channels_ = ["idx_d", "idx_h", "idx_w"][3 - rank :], ["idx_c"]
+        indices = ["idx_n", *places_, *channels_] if last else ["idx_n", *channels_, *places_]
+        source = SOURCE.replace("INDICES", str(tuple(indices)))
         source = source.replace("VAL_SHAPE", ', val_shape=("BLOCK_M", "BLOCK_N")' if shaped else "")
-        templates.append(TritonTemplate(name=f"stark_convolution{rank}d", grid=SymbolicGridFn(grid), source=source))
+        name = f"stark_convolution{rank}d{'_last' * last}"
+        templates[rank, last] = TritonTemplate(name=name, grid=SymbolicGridFn(grid), source=source)
 
-    def lowered(x: Any, filters: Any, stride: list[int], dilation: list[int]) -> Any:
+    def lowered(x: Any, filters: Any, stride: list[int], dilation: list[int], last: bool) -> Any:
         x, filters = (ir.ExternKernel.require_contiguous(ir.ExternKernel.realize_input(one)) for one in (x, filters))
         (batch, *sizes, channels), (count, *taps, _) = (list(map(int, one.get_size())) for one in (x, filters))
         rank = len(sizes)
         to = places(sizes, taps, stride, dilation)
-        shape = [batch, count, *to]
+        shape = [batch, *to, count] if last else [batch, count, *to]
         steps = [math.prod(shape[dim + 1 :]) for dim in range(rank + 2)]
         layout = ir.FixedLayout(x.get_device(), torch.float32, shape, steps)
         known = _numbers(batch, channels, count, sizes, taps, stride, dilation, to)
         choices: list[Any] = []
         for places_, columns, inner, stages, warps in _blocks(count, known["RUN"]):
-            templates[rank - 1].maybe_append_choice(
+            templates[rank, last].maybe_append_choice(
                 choices, input_nodes=(x, filters), layout=layout, num_stages=stages, num_warps=warps,
                 BLOCK_M=places_, BLOCK_N=columns, BLOCK_K=inner, RUNS=-(-known["RUN"] // inner), RANK=rank, **known,
             )  # fmt: skip

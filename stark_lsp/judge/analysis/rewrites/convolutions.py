@@ -61,11 +61,14 @@ def rounded(x: torch.Tensor, padding: list[int], channels: int, up: bool) -> tup
     return made.contiguous(), torch.ldexp(x.new_ones(1), -power)
 
 
-def convolved(x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int]) -> torch.Tensor:
-    """Return the convolution of what `rounded` gives with filters, both channels last, as float32, channels first."""
+def convolved(
+    x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int], last: bool
+) -> torch.Tensor:
+    """Return the convolution of what `rounded` gives with filters, both channels last, as float32; its may be first."""
     x, filters = (one.movedim(-1, 1).float().contiguous() for one in (x, filters))
     rank = len(stride)
-    return torch.convolution(x, filters, None, stride, [0] * rank, dilation, False, [0] * rank, 1)
+    found = torch.convolution(x, filters, None, stride, [0] * rank, dilation, False, [0] * rank, 1)
+    return (found.movedim(1, -1) if last else found).contiguous()
 
 
 def places(sizes: Any, taps: Any, stride: list[int], dilation: list[int]) -> list[int]:
@@ -79,16 +82,19 @@ def _rounded_like(x: torch.Tensor, padding: list[int], channels: int, up: bool) 
     return x.new_empty((x.shape[0], *sizes, channels), dtype=torch.float16), x.new_empty(1)
 
 
-def _convolved_like(x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int]) -> torch.Tensor:
+def _convolved_like(
+    x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int], last: bool
+) -> torch.Tensor:
     sizes = places(x.shape[1:-1], filters.shape[1:-1], stride, dilation)
-    return x.new_empty((x.shape[0], filters.shape[0], *sizes), dtype=torch.float32)
+    shape = (x.shape[0], *sizes, filters.shape[0]) if last else (x.shape[0], filters.shape[0], *sizes)
+    return x.new_empty(shape, dtype=torch.float32)
 
 
 _LIBRARY = torch.library.Library("stark", "FRAGMENT")
 _LIBRARY.define("rounded(Tensor x, int[] padding, int channels, bool up) -> (Tensor, Tensor)")
 _LIBRARY.impl("rounded", rounded, "CompositeExplicitAutograd")
 _LIBRARY.impl("rounded", _rounded_like, "Meta")
-_LIBRARY.define("convolved(Tensor x, Tensor filters, int[] stride, int[] dilation) -> Tensor")
+_LIBRARY.define("convolved(Tensor x, Tensor filters, int[] stride, int[] dilation, bool last) -> Tensor")
 _LIBRARY.impl("convolved", convolved, "CompositeExplicitAutograd")
 _LIBRARY.impl("convolved", _convolved_like, "Meta")
 
@@ -111,13 +117,16 @@ class Convolutions(Scaling):
         both = self.call(torch.ops.stark.rounded.default, of.x, list(of.padding), channels, up)
         x, back = (self.call(operator.getitem, both, number) for number in range(2))
         filters, filters_back = self._filters(of.weights, channels, up)
-        found = self.call(torch.ops.stark.convolved.default, x, filters, list(of.stride), list(of.dilation))
+        last = not self._node.meta["val"].is_contiguous()
+        found = self.call(torch.ops.stark.convolved.default, x, filters, list(of.stride), list(of.dilation), last)
+        if last:
+            found = self.call(aten.permute.default, found, [0, rank + 1, *range(1, rank + 1)])
         # What scales a filter back comes first: of a large input that leaves no infinity on the way.
+        like = [1, -1] + [1] * rank
         for scale in (filters_back, back):
-            like = [1, -1] + [1] * rank
             found = self.call(aten.mul.Tensor, found, self.call(aten.reshape.default, scale, like))
         if of.bias is not None:
-            found = self.call(aten.add.Tensor, found, self.call(aten.reshape.default, of.bias, [1, -1] + [1] * rank))
+            found = self.call(aten.add.Tensor, found, self.call(aten.reshape.default, of.bias, like))
         return found
 
     def _filters(self, weights: Node, channels: int, up: bool) -> tuple[Node, Node]:
