@@ -17,6 +17,7 @@ from ...contract.errors import Bad, cut
 from ...contract.frames import Channel
 from ..building import proxy
 from ..correctness import forward
+from ..device import vectors
 from ..reference import loading, modules
 from ..timing import timed
 from ..transport import handover, tensorfile
@@ -52,6 +53,7 @@ class Runner:
         self._exchange: Exchange | None = None
         self._socket = fd
         self._spare = spare
+        vectors.look_up()
         if spare:
             ahead.load(device)
         if compiles:

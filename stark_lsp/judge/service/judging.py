@@ -16,7 +16,7 @@ from ..building.cache import TritonCache, use_inductor_cache
 from ..building.service import BuildService
 from ..correctness import forward
 from ..correctness.verify import AFTER_LIMIT
-from ..device import capabilities, fingerprint, observe, toolkit, turns
+from ..device import capabilities, fingerprint, observe, toolkit, turns, vectors
 from ..processes import confinement
 from ..processes.environment import cpu_threads, runner_environment
 from ..processes.failures import RunnerError, RunnerFailure
@@ -150,6 +150,7 @@ class Judge:
         device, settings = original.device, self.settings
         self.threads = cpu_threads(device, torch.get_num_threads())
         torch.set_num_threads(self.threads)
+        vectors.look_up()
         progress("Finding out how candidates can be kept apart", 180.0)
         try:
             chosen = sandbox.choose(str(settings["isolation"]), gpu=device == "cuda")
