@@ -102,8 +102,8 @@ def register() -> None:
     shaped = "val_shape" in inspect.signature(TritonTemplateKernel.store_output).parameters
     templates = {}
     for rank, last in itertools.product((1, 2, 3), (False, True)):
-        places_, channels_ = ["idx_d", "idx_h", "idx_w"][3 - rank :], ["idx_c"]
-        indices = ["idx_n", *places_, *channels_] if last else ["idx_n", *channels_, *places_]
+        across = ["idx_d", "idx_h", "idx_w"][3 - rank :]
+        indices = ["idx_n", *across, "idx_c"] if last else ["idx_n", "idx_c", *across]
         source = SOURCE.replace("INDICES", str(tuple(indices)))
         source = source.replace("VAL_SHAPE", ', val_shape=("BLOCK_M", "BLOCK_N")' if shaped else "")
         name = f"stark_convolution{rank}d{'_last' * last}"
@@ -119,10 +119,10 @@ def register() -> None:
         layout = ir.FixedLayout(x.get_device(), torch.float32, shape, steps)
         known = _numbers(batch, channels, count, sizes, taps, stride, dilation, to)
         choices: list[Any] = []
-        for places_, columns, inner, stages, warps in _blocks(count, known["RUN"]):
+        for rows, columns, inner, stages, warps in _blocks(count, known["RUN"]):
             templates[rank, last].maybe_append_choice(
                 choices, input_nodes=(x, filters), layout=layout, num_stages=stages, num_warps=warps,
-                BLOCK_M=places_, BLOCK_N=columns, BLOCK_K=inner, RUNS=-(-known["RUN"] // inner), RANK=rank, **known,
+                BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=inner, RUNS=-(-known["RUN"] // inner), RANK=rank, **known,
             )  # fmt: skip
         made = autotune_select_algorithm("stark_convolution", choices, [x, filters], layout)
         return made[0] if isinstance(made, tuple) else made
