@@ -33,6 +33,7 @@ MUCH = 0.15
 
 
 _JOINING = ((ATTENTION, STREAMED), (PRODUCTS, HALVES), (WINDOWS, "shifted"), (CONVOLUTIONS, "rounded"))
+"""Switches that take a part of the time each, see `Switch.joins`."""
 
 
 @dataclass(frozen=True)
