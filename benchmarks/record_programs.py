@@ -73,6 +73,27 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(2, 12, 10, 9).half().float().to(memory_format=torch.channels_last)",
         {"rewrites": ["convolutions"]},
     ),
+    "convolution_grouped": (
+        "self.c = nn.Conv2d(32, 96, 3, padding=1, groups=2).half().float()",
+        "x",
+        "return F.relu(self.c(x))",
+        "torch.randn(2, 32, 10, 9).half().float()",
+        {"rewrites": ["convolutions"]},
+    ),
+    "convolution_transposed": (
+        "self.c = nn.ConvTranspose2d(12, 20, 3, stride=2, padding=1, output_padding=1).half().float()",
+        "x",
+        "return F.relu(self.c(x))",
+        "torch.randn(2, 12, 7, 5).half().float()",
+        {"rewrites": ["convolutions"]},
+    ),
+    "convolution_transposed_volume": (
+        "self.c = nn.ConvTranspose3d(9, 20, (3, 4, 1), stride=(2, 3, 2), padding=(0, 1, 0)).half().float()",
+        "x",
+        "return F.relu(self.c(x))",
+        "torch.randn(2, 9, 3, 4, 5).half().float()",
+        {"rewrites": ["convolutions"]},
+    ),
     "cross_entropy": (
         "pass",
         "x, t",

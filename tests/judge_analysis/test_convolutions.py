@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,7 +14,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from stark_lsp.judge.analysis import rewrites
 from stark_lsp.judge.analysis.rewrites import convolutions
 
+Form = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
+TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +24,7 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones are worth it here, and cuDNN is said to round to even."""
     monkeypatch.setattr(convolutions, "LEAST", 1)
     monkeypatch.setattr(convolutions, "WIDE", 1)
+    monkeypatch.setattr(convolutions, "LEAST_OF_GROUP", 1)
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: False)
 
 
@@ -39,6 +44,7 @@ def rewritten(form: object, *given: torch.Tensor) -> torch.fx.GraphModule | None
     padding=st.integers(0, 2),
     dilation=st.integers(1, 2),
     channels=st.integers(1, 9),
+    groups=st.integers(1, 3),
     bias=st.booleans(),
     last=st.booleans(),
     up=st.booleans(),
@@ -51,21 +57,63 @@ def test_a_convolution_is_that_of_rounded_numbers(
     padding: int,
     dilation: int,
     channels: int,
+    groups: int,
     bias: bool,
     last: bool,
     up: bool,
     scale: float,
 ) -> None:
-    x = torch.randn(2, channels, *range(6, 6 + rank)) * scale
-    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last else x
-    w, b = (
-        torch.randn(5, channels, *[taps] * rank) * torch.tensor([1e-3, 1.0, 1e3, 1e-9, 1e9]).view(5, *[1] * rank + [1]),
-        torch.randn(5),
-    )
+    x = torch.randn(2, channels * groups, *range(6, 6 + rank)) * scale
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last and groups == 1 else x
+    apart = torch.tensor([1e-3, 1.0, 1e3, 1e-9, 1e9]).view(5, *[1] * rank + [1])
+    w = (torch.randn(groups, 5, channels, *[taps] * rank) * apart).flatten(0, 1)
+    b = torch.randn(5 * groups)
 
     def form(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return CONVOLUTIONS[rank - 1](x, w, b if bias else None, stride, padding, dilation)
+        return CONVOLUTIONS[rank - 1](x, w, b if bias else None, stride, padding, dilation, groups)
 
+    check(form, x, w, b, up)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rank=st.integers(1, 3),
+    size=st.integers(3, 7),
+    taps=st.lists(st.integers(1, 5), min_size=3, max_size=3),
+    stride=st.lists(st.integers(1, 4), min_size=3, max_size=3),
+    padding=st.integers(0, 3),
+    more=st.integers(0, 3),
+    channels=st.integers(1, 9),
+    last=st.booleans(),
+    scale=st.sampled_from([1e-20, 1.0, 1e20]),
+)
+def test_a_transposed_convolution_is_too(
+    rank: int,
+    size: int,
+    taps: list[int],
+    stride: list[int],
+    padding: int,
+    more: int,
+    channels: int,
+    last: bool,
+    scale: float,
+) -> None:
+    x = torch.randn(2, channels, *range(size, size + rank)) * scale
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last else x
+    w, b = torch.randn(channels, 4, *taps[:rank]), torch.randn(4)
+
+    def form(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        output_padding = [min(more, one - 1) for one in stride[:rank]]
+        return TRANSPOSED[rank - 1](x, w, b, stride[:rank], padding, output_padding)
+
+    sides = x.shape[2:]
+    if any((side - 1) * step - 2 * padding + count < 2 for side, step, count in zip(sides, stride, taps, strict=False)):
+        return  # padding leaves nothing
+    check(form, x, w, b, False)
+
+
+def check(form: Form, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, up: bool) -> None:
+    """See that the rule fits, and gives the form of rounded numbers, as it lies in memory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolutions, "rounds_up", lambda *given: up)
         made = rewritten(form, x, w, b)
@@ -95,8 +143,9 @@ def test_numbers_are_rounded_to_ten_bits() -> None:
 
 
 OTHERWISE = {
-    "in groups": lambda x, w: F.conv2d(x, w[:, :2], groups=2),
-    "transposed": lambda x, w: F.conv_transpose2d(x, w),
+    "transposed, in groups": lambda x, w: F.conv_transpose2d(x, w, groups=2),
+    "transposed, dilated": lambda x, w: F.conv_transpose2d(x, w, dilation=2),
+    "channels last, in groups": lambda x, w: F.conv2d(x.to(memory_format=torch.channels_last), w[:, :2], groups=2),
     "of float64": lambda x, w: F.conv2d(x.double(), w.double()),
     "of bfloat16": lambda x, w: F.conv2d(x.bfloat16(), w.bfloat16()),
 }
@@ -123,9 +172,9 @@ def test_how_a_kernel_rounds_is_seen_by_numbers_that_are_rounded_before(
         return exact(x, w, *how) if up is None else exact(convolutions.tf32(x, up), convolutions.tf32(w, up), *how)
 
     monkeypatch.setattr(torch, "convolution", rounding)
-    sizes = convolutions.Sizes(
-        (4, 32, 20, 20), (12800, 400, 20, 1), (48, 32, 3, 3), (288, 9, 3, 1), (1, 1), (1, 1), (1, 1)
-    )
-    assert convolutions.observed("cpu", sizes) is up
-    last = sizes._replace(x_strides=(12800, 1, 640, 32))
-    assert convolutions.observed("cpu", last) is up
+    how = ((1, 1), (1, 1), (1, 1), (0, 0))
+    for strides in ((12800, 400, 20, 1), (12800, 1, 640, 32)):
+        each = ((4, 32, 20, 20), strides, (48, 32, 3, 3), (288, 9, 3, 1), *how)
+        assert convolutions.observed("cpu", convolutions.Sizes(each, False, 1)) is up
+    turned = ((4, 32, 20, 20), strides, (32, 48, 3, 3), (432, 9, 3, 1), *how)
+    assert convolutions.observed("cpu", convolutions.Sizes(turned, True, 1)) is up

@@ -12,7 +12,16 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parent.parent.parent
-NAMES = ("convolution", "convolution_last", "cross_entropy", "layer_norm", "linear")
+NAMES = (
+    "convolution",
+    "convolution_last",
+    "convolution_grouped",
+    "convolution_transposed",
+    "convolution_transposed_volume",
+    "cross_entropy",
+    "layer_norm",
+    "linear",
+)
 
 
 def ran(module: str, *given: str, **environment: str) -> str:

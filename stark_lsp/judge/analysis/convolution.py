@@ -1,7 +1,8 @@
-"""A kernel for `stark::convolved`, as one of Inductor's templates, so that what follows a convolution is fused with it.
+"""A kernel for `stark::convolved` and `stark::spread`, as one of Inductor's templates, so that what follows is fused.
 
 Each program computes a block of places and channels, as a product along the taps of the filter and the channels of the
-input (implicit GEMM): with channels last and zeros around, a row of taps is one run of memory.
+input (implicit GEMM): with channels last and zeros around, a row of taps is one run of memory. It belongs to one part:
+to a group, or to a kind of places of a transposed convolution, which has taps of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import functools
 import inspect
 import itertools
 import math
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 
@@ -31,36 +34,73 @@ SOURCE = r"""
 {{def_kernel("X", "FILTERS")}}
     program = tl.program_id(0).to(INDEX_DTYPE)
     rows = (PLACES + BLOCK_M - 1) // BLOCK_M
-    columns = (CHANNELS + BLOCK_N - 1) // BLOCK_N
+    each = (CHANNELS + BLOCK_N - 1) // BLOCK_N
+    columns = PARTS * each
     # Neighbours read the same places, from the L2 cache.
     group = program // (8 * columns)
     height = min(rows - group * 8, 8)
     row = group * 8 + program % (8 * columns) % height
     column = program % (8 * columns) // height
+    part = column // each
     place = row * BLOCK_M + tl.arange(0, BLOCK_M)
-    channel = column * BLOCK_N + tl.arange(0, BLOCK_N)
+    channel = column % each * BLOCK_N + tl.arange(0, BLOCK_N)
     at = tl.minimum(place, PLACES - 1)
     at_w = at % OUT_W
     at_h = at // OUT_W % OUT_H
     at_d = at // (OUT_W * OUT_H) % OUT_D
     at_n = at // (OUT_W * OUT_H * OUT_D)
     inner = tl.arange(0, BLOCK_K)
-    x = X + (at_n * STEP_N + at_d * STEP_D + at_h * STEP_H + at_w * STEP_W)[:, None]
-    filters = FILTERS + (tl.minimum(channel, CHANNELS - 1) * (TAPS * RUN))[None, :]
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for step in range(TAPS * RUNS):
-        tap = step // RUNS
-        k = step % RUNS * BLOCK_K + inner
-        offset = tap // (TAPS_H * TAPS_W) * TAP_D + tap // TAPS_W % TAPS_H * TAP_H + tap % TAPS_W * TAP_W
-{% if RUN % BLOCK_K == 0 %}
-        a = tl.load(x + (k + offset)[None, :])
-        b = tl.load(filters + (k + tap * RUN)[:, None])
+    x = X + START + (at_n * STEP_N + at_d * STEP_D + at_h * STEP_H + at_w * STEP_W)[:, None]
+    filters = FILTERS + ((part * CHANNELS + tl.minimum(channel, CHANNELS - 1)) * LENGTH)[None, :]
+{% if SPREAD %}
+    # Kinds of places along each dimension; a kind may lack the first tap, or the last one.
+    kind_w = part % APART_W
+    kind_h = part // APART_W % APART_H
+    kind_d = part // (APART_W * APART_H)
+    first_w = tl.where(kind_w + BEHIND_W >= APART_W, 1, 0)
+    first_h = tl.where(kind_h + BEHIND_H >= APART_H, 1, 0)
+    first_d = tl.where(kind_d + BEHIND_D >= APART_D, 1, 0)
+    run = (TAPS_W - first_w - tl.where(kind_w < FRONT_W, 1, 0)) * UNIT
+    taps_h = TAPS_H - first_h - tl.where(kind_h < FRONT_H, 1, 0)
+    taps_d = TAPS_D - first_d - tl.where(kind_d < FRONT_D, 1, 0)
+    runs = (run + BLOCK_K - 1) // BLOCK_K
+    x += first_d * TAP_D + first_h * TAP_H + first_w * UNIT
+    filters += ((first_d * TAPS_H + first_h) * TAPS_W + first_w) * UNIT
+    steps = taps_d * taps_h * runs
 {% else %}
-        a = tl.load(x + (k + offset)[None, :], (k < RUN)[None, :], other=0.0)
-        b = tl.load(filters + (k + tap * RUN)[:, None], (k < RUN)[:, None], other=0.0)
+    x += part * PART
+    run = RUN
+    runs = (RUN + BLOCK_K - 1) // BLOCK_K
+    steps = TAPS_D * TAPS_H * TAPS_W * runs
+{% endif %}
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for step in range(steps):
+        tap = step // runs
+        k = step % runs * BLOCK_K + inner
+{% if SPREAD %}
+        offset = tap // taps_h * TAP_D + tap % taps_h * TAP_H
+        to = (tap // taps_h * TAPS_H + tap % taps_h) * RUN
+{% else %}
+        offset = tap // (TAPS_H * TAPS_W) * TAP_D + tap // TAPS_W % TAPS_H * TAP_H + tap % TAPS_W * TAP_W
+        to = tap * RUN
+{% endif %}
+{% if UNIT % BLOCK_K == 0 %}
+        a = tl.load(x + (k + offset)[None, :])
+        b = tl.load(filters + (k + to)[:, None])
+{% else %}
+        a = tl.load(x + (k + offset)[None, :], (k < run)[None, :], other=0.0)
+        b = tl.load(filters + (k + to)[:, None], (k < run)[:, None], other=0.0)
 {% endif %}
         acc = tl.dot(a, b, acc)
     mask = (place < PLACES)[:, None] & (channel < CHANNELS)[None, :]
+{% if SPREAD %}
+    at_w = at_w * APART_W + kind_w
+    at_h = at_h * APART_H + kind_h
+    at_d = at_d * APART_D + kind_d
+    mask = mask & ((at_w < TO_W) & (at_h < TO_H) & (at_d < TO_D))[:, None]
+{% else %}
+    channel += part * CHANNELS
+{% endif %}
     idx_n = at_n[:, None]
     idx_c = channel[None, :]
 {% if RANK > 2 %}
@@ -78,12 +118,12 @@ SOURCE = r"""
 def grid(*given: Any, cdiv: Any) -> tuple[Any, int, int]:
     """Return how many programs there are; the numbers of a kernel come last."""
     meta = given[-1]
-    return cdiv(meta["PLACES"], meta["BLOCK_M"]) * cdiv(meta["CHANNELS"], meta["BLOCK_N"]), 1, 1
+    return cdiv(meta["PLACES"], meta["BLOCK_M"]) * meta["PARTS"] * cdiv(meta["CHANNELS"], meta["BLOCK_N"]), 1, 1
 
 
 @functools.cache
 def register() -> None:
-    """Have Inductor write `stark::convolved`.
+    """Have Inductor write `stark::convolved` and `stark::spread`.
 
     Raises
     ------
@@ -109,57 +149,116 @@ def register() -> None:
         name = f"stark_convolution{rank}d{'_last' * last}"
         templates[rank, last] = TritonTemplate(name=name, grid=SymbolicGridFn(grid), source=source)
 
-    def lowered(x: Any, filters: Any, stride: list[int], dilation: list[int], last: bool) -> Any:
-        x, filters = (ir.ExternKernel.require_contiguous(ir.ExternKernel.realize_input(one)) for one in (x, filters))
-        (batch, *sizes, channels), (count, *taps, _) = (list(map(int, one.get_size())) for one in (x, filters))
-        rank = len(sizes)
-        to = places(sizes, taps, stride, dilation)
-        shape = [batch, *to, count] if last else [batch, count, *to]
+    def chosen(x: Any, filters: Any, last: bool, what: Numbers) -> Any:
+        """Return the result by the fastest blocks."""
+        rank, count = len(what.to), what.count if what.spread else what.count * what.parts
+        shape = [what.batch, *what.to, count] if last else [what.batch, count, *what.to]
         steps = [math.prod(shape[dim + 1 :]) for dim in range(rank + 2)]
         layout = ir.FixedLayout(x.get_device(), torch.float32, shape, steps)
-        known = _numbers(batch, channels, count, sizes, taps, stride, dilation, to)
+        known = what.named()
         choices: list[Any] = []
-        for rows, columns, inner, stages, warps in _blocks(count, known["RUN"]):
+        for rows, columns, inner, stages, warps in _blocks(what.count, known["RUN"]):
             templates[rank, last].maybe_append_choice(
                 choices, input_nodes=(x, filters), layout=layout, num_stages=stages, num_warps=warps,
-                BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=inner, RUNS=-(-known["RUN"] // inner), RANK=rank, **known,
+                BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=inner, RANK=rank, **known,
             )  # fmt: skip
         made = autotune_select_algorithm("stark_convolution", choices, [x, filters], layout)
         return made[0] if isinstance(made, tuple) else made
 
-    register_lowering(torch.ops.stark.convolved.default, type_promotion_kind=None)(lowered)
+    def stored(*given: Any) -> Iterator[tuple[Any, list[int]]]:
+        """Yield what has no gaps in memory, and its sizes."""
+        for one in given:
+            made = ir.ExternKernel.require_contiguous(ir.ExternKernel.realize_input(one))
+            yield made, list(map(int, made.get_size()))
+
+    def convolved(x: Any, filters: Any, stride: list[int], dilation: list[int], groups: int, last: bool) -> Any:
+        (x, (batch, *sizes, channels)), (filters, (count, *taps, _)) = stored(x, filters)
+        to = places(sizes, taps, stride, dilation)
+        what = Numbers(batch // groups, channels, count // groups, sizes, taps, to, to, stride, dilation, groups)
+        return chosen(x, filters, last, what)
+
+    def spread(
+        x: Any,
+        filters: Any,
+        start: list[int],
+        apart: list[int],
+        front: list[int],
+        behind: list[int],
+        to: list[int],
+        last: bool,
+    ) -> Any:
+        (x, (batch, *sizes, channels)), (filters, (count, *taps, _)) = stored(x, filters)
+        ones, kinds = [1] * len(to), math.prod(apart)
+        each = [-(-size // step) for size, step in zip(to, apart)]
+        spread = Spread(start, apart, front, behind)
+        what = Numbers(batch, channels, count // kinds, sizes, taps, each, to, ones, ones, kinds, spread)
+        return chosen(x, filters, last, what)
+
+    register_lowering(torch.ops.stark.convolved.default, type_promotion_kind=None)(convolved)
+    register_lowering(torch.ops.stark.spread.default, type_promotion_kind=None)(spread)
 
 
-def _numbers(
-    batch: int,
-    channels: int,
-    count: int,
-    sizes: list[int],
-    taps: list[int],
-    stride: list[int],
-    dilation: list[int],
-    to: list[int],
-) -> dict[str, int]:
-    """Return the numbers of a convolution that the template names."""
-    missing = 3 - len(sizes)
-    (
-        (_, high, wide),
-        (deep_taps, high_taps, wide_taps),
-        (deep_step, high_step, wide_step),
-        (apart_d, apart_h, apart_w),
-    ) = ([1] * missing + one for one in (sizes, taps, stride, dilation))
-    to_deep, to_high, to_wide = [1] * missing + to
-    line, image = wide * channels, high * wide * channels
-    # Taps of a row that are side by side are one run of memory.
-    run, row = (wide_taps * channels, 1) if apart_w == 1 else (channels, wide_taps)
-    return {
-        "PLACES": batch * to_deep * to_high * to_wide, "CHANNELS": count,
-        "OUT_D": to_deep, "OUT_H": to_high, "OUT_W": to_wide,
-        "STEP_N": math.prod(sizes) * channels, "STEP_D": deep_step * image, "STEP_H": high_step * line,
-        "STEP_W": wide_step * channels,
-        "TAPS": deep_taps * high_taps * row, "TAPS_H": high_taps, "TAPS_W": row, "RUN": run,
-        "TAP_D": apart_d * image, "TAP_H": apart_h * line, "TAP_W": apart_w * channels,
-    }  # fmt: skip
+class Spread(NamedTuple):
+    """What is there only of a transposed convolution, see `rewrites.convolutions.spread`; for each dimension."""
+
+    start: list[int]
+    apart: list[int]
+    front: list[int]
+    behind: list[int]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A convolution of an input with zeros around."""
+
+    batch: int
+    channels: int
+    count: int
+    """Channels of an input and of the result, of one part."""
+    sizes: list[int]
+    taps: list[int]
+    places: list[int]
+    to: list[int]
+    """Sizes of the result, more than places if kinds of places are computed one by one."""
+    stride: list[int]
+    dilation: list[int]
+    parts: int
+    spread: Spread | None = None
+
+    def named(self) -> dict[str, int]:
+        """Return the numbers that the template names."""
+
+        def three(name: str, each: list[int], other: int = 1) -> dict[str, int]:
+            """Return the numbers of three dimensions."""
+            return {f"{name}_{dim}": size for dim, size in zip("DHW", [other] * (3 - len(each)) + each)}
+
+        sizes, taps = three("", self.sizes), three("TAPS", self.taps)
+        line = sizes["_W"] * self.channels
+        image, whole = sizes["_H"] * line, math.prod(self.sizes) * self.channels
+        apart = [image, line, self.channels][3 - len(self.sizes) :]
+        # Taps of a row that are side by side are one run of memory.
+        run = taps["TAPS_W"] * self.channels
+        if self.dilation[-1] != 1:
+            run = self.channels
+        elif self.spread is None:
+            taps["TAPS_W"] = 1
+        found = {
+            "PLACES": self.batch * math.prod(self.places), "CHANNELS": self.count,
+            "PARTS": self.parts, "PART": 0 if self.spread else whole, "START": 0,
+            "STEP_N": whole if self.spread else whole * self.parts,
+            **three("STEP", [step * size for step, size in zip(self.stride, apart)], 0),
+            **taps, **three("TAP", [step * size for step, size in zip(self.dilation, apart)], 0),
+            **three("OUT", self.places), "RUN": run, "LENGTH": math.prod(self.taps) * self.channels,
+            "UNIT": self.channels if self.spread else run, "SPREAD": int(self.spread is not None),
+        }  # fmt: skip
+        if self.spread is None:
+            return found
+        start, apart_each, front, behind = self.spread
+        found["START"] = sum(one * size for one, size in zip(start, apart))
+        return {
+            **found, **three("TO", self.to), **three("APART", apart_each), **three("FRONT", front, 0),
+            **three("BEHIND", behind, 0),
+        }  # fmt: skip
 
 
 def _blocks(count: int, run: int) -> list[tuple[int, ...]]:

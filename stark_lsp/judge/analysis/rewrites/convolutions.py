@@ -5,6 +5,9 @@ as well, so the same numbers meet, at twice the rate and in half the memory: but
 the original's. How cuDNN rounds halves differs from one of its kernels to the next, and some have no TF32 at all, so
 it is asked: its own result is the one for factors that are rounded before.
 
+Groups are parts of the batch. Of a transposed convolution each kind of places is an ordinary one with taps of its own
+(see `transposed`), which is written where it belongs.
+
 The range that float16 lacks is made up for by powers of two: of each filter, and of the whole input. Of that
 `stark::rounded` looks for the largest number while it rounds, and rounds again where that does not fit.
 """
@@ -12,6 +15,7 @@ The range that float16 lacks is made up for by powers of two: of each filter, an
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from typing import Any, NamedTuple
 
@@ -22,9 +26,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .channels import Convolution, convolution_of, multiplications
 from .rule import Cannot, aten, shape_of
 from .scaling import KEPT, ROUND, Scaling
+from .transposed import Kinds, kinds_of
 
 LEAST = 1 << 30
 """Multiplications from which it is worth the kernels that round."""
+LEAST_OF_GROUP = 16
+"""Channels on both sides from which groups are."""
 WIDE = 256
 """Channels on both sides from which a filter of one place is worth them."""
 FEW, ALIGNED = 4, 8
@@ -62,12 +69,53 @@ def rounded(x: torch.Tensor, padding: list[int], channels: int, up: bool) -> tup
 
 
 def convolved(
-    x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int], last: bool
+    x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int], groups: int, last: bool
 ) -> torch.Tensor:
-    """Return the convolution of what `rounded` gives with filters, both channels last, as float32; its may be first."""
-    x, filters = (one.movedim(-1, 1).float().contiguous() for one in (x, filters))
-    rank = len(stride)
-    found = torch.convolution(x, filters, None, stride, [0] * rank, dilation, False, [0] * rank, 1)
+    """Return the convolution of what `rounded` gives with filters, both channels last, as float32; its may be first.
+
+    Groups lie one behind the other in each image of the batch.
+    """
+    x = x.unflatten(0, (-1, groups)).movedim(-1, 2).flatten(1, 2).float().contiguous()
+    filters, none = filters.movedim(-1, 1).float().contiguous(), [0] * len(stride)
+    found = torch.convolution(x, filters, None, stride, none, dilation, False, none, groups)
+    return (found.movedim(1, -1) if last else found).contiguous()
+
+
+def spread(
+    x: torch.Tensor,
+    filters: torch.Tensor,
+    start: list[int],
+    apart: list[int],
+    front: list[int],
+    behind: list[int],
+    sizes: list[int],
+    last: bool,
+) -> torch.Tensor:
+    """Return a transposed convolution of what `rounded` gives, otherwise like `convolved`.
+
+    Parameters
+    ----------
+    filters
+        Those of each kind of places, kinds first, what meets the first input first.
+    start
+        Where the inputs of the first place are, along each dimension.
+    apart
+        Kinds along each dimension: so far apart places of a kind are.
+    front, behind
+        Zeros in front of a filter and behind it, see `transposed.Kinds`.
+    sizes
+        The result's, without batch and channels.
+    """
+    rank, count = len(apart), filters.shape[0] // math.prod(apart)
+    for dim in range(rank):
+        length = -(-sizes[dim] // apart[dim]) + filters.shape[1 + dim] - 1
+        x = x.narrow(1 + dim, start[dim], length)
+    found = convolved(x, filters, [1] * rank, [1] * rank, 1, False)
+    found = found.unflatten(1, (*apart, count))
+    order = [0, 1 + rank, *(dim for number in range(rank) for dim in (2 + rank + number, 1 + number))]
+    found = found.permute(order)
+    for dim, size in enumerate(sizes):
+        found = found.flatten(2 + dim, 3 + dim).narrow(2 + dim, 0, size)
     return (found.movedim(1, -1) if last else found).contiguous()
 
 
@@ -83,20 +131,48 @@ def _rounded_like(x: torch.Tensor, padding: list[int], channels: int, up: bool) 
 
 
 def _convolved_like(
-    x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int], last: bool
+    x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int], groups: int, last: bool
 ) -> torch.Tensor:
     sizes = places(x.shape[1:-1], filters.shape[1:-1], stride, dilation)
-    shape = (x.shape[0], *sizes, filters.shape[0]) if last else (x.shape[0], filters.shape[0], *sizes)
+    return _result_like(x, x.shape[0] // groups, filters.shape[0], sizes, last)
+
+
+def _spread_like(
+    x: torch.Tensor,
+    filters: torch.Tensor,
+    start: list[int],
+    apart: list[int],
+    front: list[int],
+    behind: list[int],
+    sizes: list[int],
+    last: bool,
+) -> torch.Tensor:
+    return _result_like(x, x.shape[0], filters.shape[0] // math.prod(apart), sizes, last)
+
+
+def _result_like(x: torch.Tensor, batch: int, count: int, sizes: list[int], last: bool) -> torch.Tensor:
+    shape = (batch, *sizes, count) if last else (batch, count, *sizes)
     return x.new_empty(shape, dtype=torch.float32)
 
 
 _LIBRARY = torch.library.Library("stark", "FRAGMENT")
-_LIBRARY.define("rounded(Tensor x, int[] padding, int channels, bool up) -> (Tensor, Tensor)")
-_LIBRARY.impl("rounded", rounded, "CompositeExplicitAutograd")
-_LIBRARY.impl("rounded", _rounded_like, "Meta")
-_LIBRARY.define("convolved(Tensor x, Tensor filters, int[] stride, int[] dilation, bool last) -> Tensor")
-_LIBRARY.impl("convolved", convolved, "CompositeExplicitAutograd")
-_LIBRARY.impl("convolved", _convolved_like, "Meta")
+for _schema, _meaning, _like in (
+    ("rounded(Tensor x, int[] padding, int channels, bool up) -> (Tensor, Tensor)", rounded, _rounded_like),
+    (
+        "convolved(Tensor x, Tensor filters, int[] stride, int[] dilation, int groups, bool last) -> Tensor",
+        convolved,
+        _convolved_like,
+    ),
+    (
+        "spread(Tensor x, Tensor filters, int[] start, int[] apart, int[] front, int[] behind, int[] sizes, bool last)"
+        " -> Tensor",
+        spread,
+        _spread_like,
+    ),
+):
+    _LIBRARY.define(_schema)
+    _LIBRARY.impl(_meaning.__name__, _meaning, "CompositeExplicitAutograd")
+    _LIBRARY.impl(_meaning.__name__, _like, "Meta")
 
 
 class Convolutions(Scaling):
@@ -107,18 +183,14 @@ class Convolutions(Scaling):
     def result(self) -> Node:
         """Return the convolution of rounded numbers, scaled back."""
         of = convolution_of(self._node)
-        if of is None or of.transposed or of.groups != 1 or self._node.meta["val"].dtype is not torch.float32:
+        if of is None or self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
-        (count, channels, *taps), rank = shape_of(of.weights), len(of.stride)
-        if multiplications(self._node, of) < LEAST or (set(taps) == {1} and min(count, channels) < WIDE):
-            raise Cannot
+        (*_, channels), rank = self._channels(of), len(of.stride)
         up = self._rounds_up(of)
-        channels += -channels % (FEW if channels <= FEW else ALIGNED)
-        both = self.call(torch.ops.stark.rounded.default, of.x, list(of.padding), channels, up)
-        x, back = (self.call(operator.getitem, both, number) for number in range(2))
-        filters, filters_back = self._filters(of.weights, channels, up)
+        filled = channels + -channels % (FEW if channels <= FEW else ALIGNED)
         last = not self._node.meta["val"].is_contiguous()
-        found = self.call(torch.ops.stark.convolved.default, x, filters, list(of.stride), list(of.dilation), last)
+        find = self._transposed if of.transposed else self._ordinary
+        found, filters_back, back = find(of, filled, up, last)
         if last:
             found = self.call(aten.permute.default, found, [0, rank + 1, *range(1, rank + 1)])
         # What scales a filter back comes first: of a large input that leaves no infinity on the way.
@@ -129,23 +201,88 @@ class Convolutions(Scaling):
             found = self.call(aten.add.Tensor, found, self.call(aten.reshape.default, of.bias, like))
         return found
 
-    def _filters(self, weights: Node, channels: int, up: bool) -> tuple[Node, Node]:
-        """Return filters in float16, channels last, and what scales each back."""
-        size = shape_of(weights)
-        made = self.call(aten.permute.default, weights, [0, *range(2, len(size)), 1])
-        if channels != size[1]:
-            made = self.call(aten.constant_pad_nd.default, made, [0, channels - size[1]], 0.0)
+    def _channels(self, of: Convolution) -> tuple[int, int]:
+        """Return the channels of each group, those of the result first, of a convolution that is worth it."""
+        (one, other, *taps), groups = shape_of(of.weights), of.groups
+        count, channels = (other, one // groups) if of.transposed else (one // groups, other)
+        if of.transposed and (groups != 1 or any(apart != 1 for apart in of.dilation)):
+            raise Cannot
+        if groups != 1 and (min(count, channels) < LEAST_OF_GROUP or not of.x.meta["val"].is_contiguous()):
+            raise Cannot
+        if multiplications(self._node, of) < LEAST or (set(taps) == {1} and min(count, channels) < WIDE):
+            raise Cannot
+        return count, channels
+
+    def _ordinary(self, of: Convolution, channels: int, up: bool, last: bool) -> tuple[Node, Node, Node]:
+        """Return the convolution, and what scales each channel and all of it back."""
+        x, size = of.x, shape_of(of.weights)
+        if of.groups != 1:
+            (batch, _, *sizes) = shape_of(x)
+            x = self.call(aten.reshape.default, x, [batch * of.groups, size[1], *sizes])
+        x, back = self._rounded(x, of.padding, channels, up)
+        made = self.call(aten.permute.default, of.weights, [0, *range(2, len(size)), 1])
+        made, filters_back = self._filters(made, channels, up)
+        made = self._stored(made)
+        given = [list(of.stride), list(of.dilation), of.groups, last]
+        return self.call(torch.ops.stark.convolved.default, x, made, *given), filters_back, back
+
+    def _transposed(self, of: Convolution, channels: int, up: bool, last: bool) -> tuple[Node, Node, Node]:
+        """Return the same of a transposed convolution."""
+        rank, ways, sizes = len(of.stride), kinds_of(of), shape_of(self._node)[2:]
+        around, start = [], []
+        for one, stride, before, size in zip(ways, of.stride, shape_of(of.x)[2:], sizes):
+            ahead, after = one.taps - 1 - one.ahead, -(-size // stride) + one.ahead - before
+            around.append(max(ahead, after, 0))
+            start.append(around[-1] - ahead)
+        x, back = self._rounded(of.x, around, channels, up)
+        made = self.call(aten.permute.default, of.weights, [1, *range(2, rank + 2), 0])
+        made, filters_back = self._filters(made, channels, up)
+        made = self._by_kind(made, ways, of.stride)
+        if of.stride == [1] * rank and not any(start):
+            ones = [1] * rank
+            return self.call(torch.ops.stark.convolved.default, x, made, ones, ones, 1, last), filters_back, back
+        given = [start, list(of.stride), [one.front for one in ways], [one.behind for one in ways], sizes, last]
+        return self.call(torch.ops.stark.spread.default, x, made, *given), filters_back, back
+
+    def _rounded(self, x: Node, padding: list[int], channels: int, up: bool) -> tuple[Node, Node]:
+        both = self.call(torch.ops.stark.rounded.default, x, list(padding), channels, up)
+        made, back = (self.call(operator.getitem, both, number) for number in range(2))
+        return made, back
+
+    def _filters(self, made: Node, channels: int, up: bool) -> tuple[Node, Node]:
+        """Return filters that lie channels last in float16's range, rounded, and what scales each back."""
+        size = shape_of(made)
+        if channels != size[-1]:
+            made = self.call(aten.constant_pad_nd.default, made, [0, channels - size[-1]], 0.0)
         # As they lie in the end, so that one kernel does it all.
         made, back = self.scaled(made, list(range(1, len(size))))
-        if up:
-            made = self.rounded_up(made)
+        return (self.rounded_up(made) if up else made), back
+
+    def _by_kind(self, made: Node, ways: list[Kinds], stride: list[int]) -> Node:
+        """Return filters of each kind of places, kinds first, what meets the first input first."""
+        (count, *_, channels), rank = shape_of(made), len(ways)
+        if any(one.front or one.behind for one in ways):
+            around = [side for one in reversed(ways) for side in (one.front, one.behind)]
+            made = self.call(aten.constant_pad_nd.default, made, [0, 0, *around], 0.0)
+        split = [each for one, apart in zip(ways, stride) for each in (one.taps, apart)]
+        made = self.call(aten.reshape.default, made, [count, *split, channels])
+        kinds, inner = [2 + 2 * number for number in range(rank)], [1 + 2 * number for number in range(rank)]
+        made = self.call(aten.permute.default, made, [*kinds, 0, *inner, 1 + 2 * rank])
+        made = self.call(torch.ops.prims.rev.default, made, list(range(rank + 1, 2 * rank + 1)))
+        return self._stored(made, [math.prod(stride) * count, *(one.taps for one in ways), channels])
+
+    def _stored(self, made: Node, size: list[int] | None = None) -> Node:
+        """Return numbers in float16, one behind the other."""
         made = self.call(torch.ops.prims.convert_element_type.default, made, torch.float16)
-        return self.call(aten.clone.default, made, memory_format=torch.contiguous_format), back
+        made = self.call(aten.clone.default, made, memory_format=torch.contiguous_format)
+        return made if size is None else self.call(aten.reshape.default, made, size)
 
     def _rounds_up(self, of: Convolution) -> bool:
         x, weights = of.x.meta["val"], of.weights.meta["val"]
-        given = (x.shape, x.stride(), weights.shape, weights.stride(), of.stride, of.padding, of.dilation)
-        up = rounds_up(x.device.type, Sizes(*(tuple(map(int, one)) for one in given)))
+        how = (of.stride, of.padding, of.dilation, of.output_padding)
+        each = tuple(tuple(map(int, one)) for one in (x.shape, x.stride(), weights.shape, weights.stride(), *how))
+        sizes = Sizes(each, of.transposed, of.groups)
+        up = rounds_up(x.device.type, sizes)
         if up is None:
             raise Cannot
         return up
@@ -154,13 +291,10 @@ class Convolutions(Scaling):
 class Sizes(NamedTuple):
     """What cuDNN chooses a kernel by."""
 
-    x: tuple[int, ...]
-    x_strides: tuple[int, ...]
-    weights: tuple[int, ...]
-    weight_strides: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
+    each: tuple[tuple[int, ...], ...]
+    """Shape and strides of the input, of the weights, and stride, padding, dilation and output padding."""
+    transposed: bool
+    groups: int
 
 
 @functools.cache
@@ -180,18 +314,20 @@ def rounds_up(device: str, sizes: Sizes) -> bool | None:
 def observed(device: str, sizes: Sizes) -> bool | None:
     """Return what `rounds_up` says, by trying."""
 
+    x_shape, x_strides, shape, strides, stride, padding, dilation, output_padding = sizes.each
+
     def result(up: bool | None) -> torch.Tensor:
         """Return the convolution of random numbers, rounded before if `up` says how."""
         random = torch.Generator(device).manual_seed(0)
         x, weights = (
             torch.empty_strided(size, steps, device=device).normal_(generator=random)
-            for size, steps in ((sizes.x, sizes.x_strides), (sizes.weights, sizes.weight_strides))
+            for size, steps in ((x_shape, x_strides), (shape, strides))
         )
         if up is not None:
             for one in (x, weights):
                 _round(one.view(torch.int32), up)
-        none = [0] * len(sizes.stride)
-        return torch.convolution(x, weights, None, sizes.stride, sizes.padding, sizes.dilation, False, none, 1)
+        how = (stride, padding, dilation, sizes.transposed, output_padding, sizes.groups)
+        return torch.convolution(x, weights, None, *how)
 
     found = result(None)
     for up in (False, True):

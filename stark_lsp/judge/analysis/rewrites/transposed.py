@@ -7,12 +7,41 @@ https://arxiv.org/abs/1609.05158); what follows puts them in their places.
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import torch
 from torch.fx import Node
 
 from .channels import Convolution, convolution_of, multiplications
 from .linear import LEAST
 from .rule import Cannot, Rule, aten, shape_of
+
+
+class Kinds(NamedTuple):
+    """Of the places along a dimension, `stride` kinds.
+
+    Tap t brings input i to place `i * stride + t - padding`. With as much in front of the taps as makes padding a
+    multiple of the stride, tap `stride * j + kind` meets places of that kind, from input `place + ahead - j`.
+    """
+
+    taps: int
+    """Of each kind, with those that are filled up."""
+    front: int
+    behind: int
+    """Zeros in front of a filter and behind it, each less than a stride."""
+    ahead: int
+    """How far the input is that the first tap meets."""
+
+
+def kinds_of(of: Convolution) -> list[Kinds]:
+    """Return what the places of a transposed convolution are along each dimension."""
+    found = []
+    for count, stride, padding in zip(shape_of(of.weights)[2:], of.stride, of.padding):
+        front = -padding % stride
+        taps = -(-(count + front) // stride)
+        found.append(Kinds(taps, front, taps * stride - count - front, (padding + front) // stride))
+    return found
 
 
 class Transposed(Rule):
@@ -46,33 +75,20 @@ class Transposed(Rule):
         return self.call(aten.add.Tensor, made, self.call(aten.reshape.default, of.bias, [results[1], *ones]))
 
     def _weights(self, of: Convolution) -> tuple[Node, list[int], list[int]]:
-        """Return the filters of all kinds, their sizes, and how far ahead of a place its first input is.
-
-        Tap t brings input i to place i * stride + t - padding. With as much in front of the taps as makes padding a
-        multiple of the stride, tap `stride * j + kind` meets places of that kind, from input `place + first - j`.
-        """
-        size, rank = shape_of(of.weights), len(of.stride)
+        """Return the filters of all kinds, their sizes, and how far ahead of a place its first input is."""
+        size, rank, ways = shape_of(of.weights), len(of.stride), kinds_of(of)
         weights = of.weights
-        around: list[int] = []
-        split: list[int] = []
-        taps: list[int] = []
-        first: list[int] = []
-        for count, stride, padding in zip(size[2:], of.stride, of.padding):
-            front = -padding % stride
-            taps.append(-(-(count + front) // stride))
-            first.append((padding + front) // stride)
-            around = [front, taps[-1] * stride - count - front, *around]
-            split += [taps[-1], stride]
-        if any(around):
+        if any(one.front or one.behind for one in ways):
+            around = [side for one in reversed(ways) for side in (one.front, one.behind)]
             weights = self.call(aten.constant_pad_nd.default, weights, around, 0.0)
+        split = [each for one, stride in zip(ways, of.stride) for each in (one.taps, stride)]
         weights = self.call(aten.reshape.default, weights, [*size[:2], *split])
         kinds, inner = [3 + 2 * number for number in range(rank)], [2 + 2 * number for number in range(rank)]
         weights = self.call(aten.permute.default, weights, [1, *kinds, 0, *inner])
-        channels = size[1]
-        for stride in of.stride:
-            channels *= stride
-        weights = self.call(aten.reshape.default, weights, [channels, size[0], *taps])
-        return self.call(torch.ops.prims.rev.default, weights, list(range(2, 2 + rank))), taps, first
+        taps = [one.taps for one in ways]
+        weights = self.call(aten.reshape.default, weights, [size[1] * math.prod(of.stride), size[0], *taps])
+        weights = self.call(torch.ops.prims.rev.default, weights, list(range(2, 2 + rank)))
+        return weights, taps, [one.ahead for one in ways]
 
     def _around(self, of: Convolution, taps: list[int], first: list[int], places: list[int]) -> tuple[Node, list[int]]:
         """Return the input with what is missing around it, and what the convolution is left to add."""
