@@ -73,6 +73,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(2, 12, 10, 9).half().float().to(memory_format=torch.channels_last)",
         {"rewrites": ["convolutions"]},
     ),
+    "convolution_direct": (
+        "self.c = nn.Conv3d(3, 40, (3, 2, 5), stride=(1, 2, 1), padding=(1, 0, 2), dilation=(1, 1, 2))",
+        "x",
+        "return F.relu(self.c(x))",
+        "torch.randn(2, 3, 4, 10, 11)",
+        {"rewrites": ["convolutions"]},
+    ),
     "convolution_grouped": (
         "self.c = nn.Conv2d(32, 96, 3, padding=1, groups=2).half().float()",
         "x",

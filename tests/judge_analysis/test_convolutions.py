@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import rewrites
-from stark_lsp.judge.analysis.rewrites import convolutions
+from stark_lsp.judge.analysis.rewrites import convolutions, direct
 
 Form = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
@@ -22,7 +22,8 @@ TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones are worth it here, and cuDNN is said to round to even."""
-    monkeypatch.setattr(convolutions, "LEAST", 1)
+    for rule in (convolutions, direct):
+        monkeypatch.setattr(rule, "LEAST", 1)
     monkeypatch.setattr(convolutions, "WIDE", 1)
     monkeypatch.setattr(convolutions, "LEAST_OF_GROUP", 1)
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: False)
@@ -156,8 +157,41 @@ def test_no_other_is_taken(name: str) -> None:
     assert rewritten(OTHERWISE[name], torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)) is None
 
 
-def test_none_is_taken_that_cudnn_does_not_round(monkeypatch: pytest.MonkeyPatch) -> None:
+DIRECT = {
+    "an image": lambda x, w, b: F.conv2d(x, w, b, (2, 1), 1, (1, 2)),
+    "a line": lambda x, w, b: F.conv1d(x.flatten(2), w.flatten(2), b),
+    "a volume": lambda x, w, b: F.conv3d(x[:, :, None], w[:, :, None], b, padding=(0, 2, 1)),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1.0, 1e25])
+@pytest.mark.parametrize("name", DIRECT)
+def test_what_cudnn_does_not_round_is_taken_in_parts(name: str, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: None)
+    x, w, b = torch.randn(2, 4, 8, 9) * scale, torch.randn(6, 4, 3, 3), torch.randn(6)
+    made = rewritten(DIRECT[name], x, w, b)
+    assert made is not None
+    (called,) = (node for node in made.graph.nodes if node.target is torch.ops.stark.direct.default)
+    high, low = (one.args[0] for one in called.args[1:3])
+    assert torch.equal(made(x, w, b), DIRECT[name](x, w, b))
+    assert high is not low
+    w.view(-1)[5] = float("inf")
+    assert torch.equal(made(x, w, b).isfinite(), DIRECT[name](x, w, b).isfinite())
+
+
+def test_what_is_not_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolutions, "rounds_up", lambda *given: None)
+    x, w = torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)
+    last = x.to(memory_format=torch.channels_last)
+    for form, image in ((F.conv_transpose2d, x), (F.conv2d, last), (lambda x, w: F.conv2d(x, w[:, :2], groups=2), x)):
+        assert rewritten(form, image, w) is None
+    monkeypatch.setattr(direct, "LONGEST", 35)
+    assert rewritten(F.conv2d, x, w) is None
+
+
+def test_nothing_is_tried_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(convolutions, "LEAST", 1)
     assert rewritten(lambda x, w: F.conv2d(x, w), torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)) is None
 
 

@@ -33,7 +33,7 @@ from torch.utils._triton import has_triton
 from triton.backends.compiler import GPUTarget
 
 from stark_lsp.judge.analysis import convolution, inductor, inductor_gpu, rewrites
-from stark_lsp.judge.analysis.rewrites import convolutions
+from stark_lsp.judge.analysis.rewrites import convolutions, direct
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 
@@ -182,8 +182,11 @@ def main() -> int:
     convolution.register()
     # One block, which need not be timed, and small convolutions.
     convolution.BLOCKS = ((32, 32, 32, 2, 4), (32, 32, 64, 2, 4))
-    convolutions.LEAST, convolutions.rounds_up = 1, lambda *given: False
+    convolution.DIRECT_BLOCKS = ((32, 32, 16, 2, 4),)
+    convolutions.LEAST, direct.LEAST = 1, 1
     for name in names:
+        rounded = None if name == "convolution_direct" else False
+        convolutions.rounds_up = lambda *given, rounded=rounded: rounded
         (Path(folder) / f"{name}.json").write_text(json.dumps(record(name, Path(folder)), indent=1))
     return 0
 

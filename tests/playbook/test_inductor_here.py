@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 NAMES = (
     "convolution",
     "convolution_last",
+    "convolution_direct",
     "convolution_grouped",
     "convolution_transposed",
     "convolution_transposed_volume",

@@ -265,7 +265,34 @@ def test_convolutions_in_float16_are_those_of_tf32(
         assert torch.equal(new(x).isfinite(), one.model(x).isfinite())
         monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
         with by_kernels(new, False):
-            close(new(x.nan_to_num()), one.model(x.nan_to_num()))
+            x.nan_to_num_(posinf=0.0)
+            close(new(x), one.model(x))
+
+
+PARTS = {
+    "few channels": (2, "nn.Conv2d(3, 192, 3, padding=1)", "16, 3, 224, 224"),
+    "few channels, strided": (2, "nn.Conv2d(8, 192, 7, stride=3, padding=2)", "16, 8, 128, 128"),
+    "a volume of few": (3, "nn.Conv3d(3, 192, 3)", "4, 3, 16, 32, 64"),
+    "a line of few": (1, "nn.Conv1d(3, 192, 5, dilation=2)", "16, 3, 65536"),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_convolutions_without_tf32_are_taken_in_parts(
+    name: str, bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank, conv, sizes = PARTS[name]
+    one = bench(CONVOLVED.replace("CONV", conv).replace("RANK", str(rank)).replace("SIZES", sizes), place=moved)
+    new = written(one, Design(STRATEGY, ((recipes.CONVOLUTIONS, "rounded"),)))
+    (x,) = one.inputs
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    with torch.no_grad(), by_kernels(new):
+        for scale in (1.0, 1e20, 1e-20):
+            expected = one.model(x * scale)
+            off = (new(x * scale) - expected).abs().max() / expected.abs().max()
+            assert float(off) < 5e-6, scale
+        x[1, 2, 3] = float("inf")
+        assert torch.equal(new(x).isfinite(), one.model(x).isfinite())
 
 
 @pytest.mark.parametrize("launched", [(), ((recipes.LAUNCH, "replayed"),)], ids=["", "graph"])

@@ -1,8 +1,11 @@
-"""A kernel for `stark::convolved` and `stark::spread`, as one of Inductor's templates, so that what follows is fused.
+"""Kernels for operators of `rewrites.convolutions`, as Inductor's templates, so that what follows is fused.
 
-Each program computes a block of places and channels, as a product along the taps of the filter and the channels of the
-input (implicit GEMM): with channels last and zeros around, a row of taps is one run of memory. It belongs to one part:
-to a group, or to a kind of places of a transposed convolution, which has taps of its own.
+Each program of `stark::convolved` and `stark::spread` computes a block of places and channels, as a product along the
+taps of the filter and the channels of the input (implicit GEMM): with channels last and zeros around, a row of taps is
+one run of memory. It belongs to one part: to a group, or to a kind of places of a transposed convolution, which has
+taps of its own.
+
+Those of `stark::direct` read the image as it lies and split it; taps and the few channels are one dimension.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,6 +33,16 @@ BLOCKS = (
     (128, 32, 32, 4, 4),
 )
 """What is tried: places, channels and inner numbers of a block, stages, warps."""
+AXES = """\
+    idx_n = at_n[:, None]
+    idx_c = channel[None, :]
+{% if RANK > 2 %}
+    idx_d = at_d[:, None]
+{% endif %}
+{% if RANK > 1 %}
+    idx_h = at_h[:, None]
+{% endif %}
+    idx_w = at_w[:, None]"""
 SOURCE = r"""
 {{def_kernel("X", "FILTERS")}}
     program = tl.program_id(0).to(INDEX_DTYPE)
@@ -101,24 +114,73 @@ SOURCE = r"""
 {% else %}
     channel += part * CHANNELS
 {% endif %}
-    idx_n = at_n[:, None]
-    idx_c = channel[None, :]
-{% if RANK > 2 %}
-    idx_d = at_d[:, None]
-{% endif %}
-{% if RANK > 1 %}
-    idx_h = at_h[:, None]
-{% endif %}
-    idx_w = at_w[:, None]
+AXES
     {{store_output(INDICES, "acc", "mask"VAL_SHAPE)}}
 """
-"""Inductor's jinja; INDICES and VAL_SHAPE are put in first."""
+"""Inductor's jinja; INDICES, AXES and VAL_SHAPE are put in first."""
+DIRECT_BLOCKS = (
+    (128, 64, 32, 3, 4),
+    (128, 64, 16, 3, 4),
+    (64, 64, 32, 3, 4),
+    (128, 128, 16, 3, 4),
+    (256, 128, 32, 3, 8),
+    (128, 32, 32, 3, 4),
+    (64, 32, 32, 3, 4),
+)
+DIRECT = r"""
+{{def_kernel("X", "HIGH", "LOW")}}
+    program = tl.program_id(0).to(INDEX_DTYPE)
+    columns = (CHANNELS + BLOCK_N - 1) // BLOCK_N
+    place = program // columns * BLOCK_M + tl.arange(0, BLOCK_M)
+    channel = program % columns * BLOCK_N + tl.arange(0, BLOCK_N)
+    at = tl.minimum(place, PLACES - 1)
+    at_w = at % OUT_W
+    at_h = at // OUT_W % OUT_H
+    at_d = at // (OUT_W * OUT_H) % OUT_D
+    at_n = at // (OUT_W * OUT_H * OUT_D)
+    from_w = (at_w * STRIDE_W - AROUND_W)[:, None]
+    from_h = (at_h * STRIDE_H - AROUND_H)[:, None]
+    from_d = (at_d * STRIDE_D - AROUND_D)[:, None]
+    x = X + at_n[:, None] * STEP_N + from_d * STEP_D + from_h * STEP_H + from_w
+    filters = (tl.minimum(channel, CHANNELS - 1) * LENGTH)[None, :]
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for begin in range(0, LENGTH, BLOCK_K):
+        k = begin + tl.arange(0, BLOCK_K)
+        to_w = (k % TAPS_W * APART_W)[None, :]
+        to_h = (k // TAPS_W % TAPS_H * APART_H)[None, :]
+        to_d = (k // (TAPS_W * TAPS_H) % TAPS_D * APART_D)[None, :]
+        step = k // (TAPS_W * TAPS_H * TAPS_D) * STEP_C
+        inside = (k < LENGTH)[None, :]
+{% if AROUND_W %}
+        inside = inside & (from_w + to_w >= 0) & (from_w + to_w < SIZE_W)
+{% endif %}
+{% if AROUND_H %}
+        inside = inside & (from_h + to_h >= 0) & (from_h + to_h < SIZE_H)
+{% endif %}
+{% if AROUND_D %}
+        inside = inside & (from_d + to_d >= 0) & (from_d + to_d < SIZE_D)
+{% endif %}
+        number = tl.load(x + step[None, :] + to_d * STEP_D + to_h * STEP_H + to_w, inside, other=0.0)
+        # What TF32 has of a number, and what is left; what has no end is all left.
+        finite = tl.abs(number) < float("inf")
+        high = tl.where(finite, (number.to(tl.int32, bitcast=True) & ~0x1FFF).to(tl.float32, bitcast=True), 0.0)
+        low = tl.where(finite, number - high, number)
+        filters_high = tl.load(HIGH + filters + k[:, None], (k < LENGTH)[:, None], other=0.0)
+        filters_low = tl.load(LOW + filters + k[:, None], (k < LENGTH)[:, None], other=0.0)
+        acc = tl.dot(low, filters_high, acc, input_precision="tf32")
+        acc = tl.dot(high, filters_low, acc, input_precision="tf32")
+        acc = tl.dot(high, filters_high, acc, input_precision="tf32")
+    mask = (place < PLACES)[:, None] & (channel < CHANNELS)[None, :]
+AXES
+    {{store_output(INDICES, "acc", "mask"VAL_SHAPE)}}
+"""
+SOURCES = {"convolution": SOURCE, "direct": DIRECT}
 
 
 def grid(*given: Any, cdiv: Any) -> tuple[Any, int, int]:
     """Return how many programs there are; the numbers of a kernel come last."""
     meta = given[-1]
-    return cdiv(meta["PLACES"], meta["BLOCK_M"]) * meta["PARTS"] * cdiv(meta["CHANNELS"], meta["BLOCK_N"]), 1, 1
+    return cdiv(meta["PLACES"], meta["BLOCK_M"]) * meta.get("PARTS", 1) * cdiv(meta["CHANNELS"], meta["BLOCK_N"]), 1, 1
 
 
 @functools.cache
@@ -141,29 +203,31 @@ def register() -> None:
 
     shaped = "val_shape" in inspect.signature(TritonTemplateKernel.store_output).parameters
     templates = {}
-    for rank, last in itertools.product((1, 2, 3), (False, True)):
+    for name, rank, last in (*itertools.product(SOURCES, (1, 2, 3), (False, True)),):
         across = ["idx_d", "idx_h", "idx_w"][3 - rank :]
         indices = ["idx_n", *across, "idx_c"] if last else ["idx_n", "idx_c", *across]
-        source = SOURCE.replace("INDICES", str(tuple(indices)))
+        source = SOURCES[name].replace("INDICES", str(tuple(indices))).replace("AXES\n", f"{AXES}\n")
         source = source.replace("VAL_SHAPE", ', val_shape=("BLOCK_M", "BLOCK_N")' if shaped else "")
-        name = f"stark_convolution{rank}d{'_last' * last}"
-        templates[rank, last] = TritonTemplate(name=name, grid=SymbolicGridFn(grid), source=source)
+        called = f"stark_{name}{rank}d{'_last' * last}"
+        templates[name, rank, last] = TritonTemplate(name=called, grid=SymbolicGridFn(grid), source=source)
 
-    def chosen(x: Any, filters: Any, last: bool, what: Numbers) -> Any:
+    def chosen(name: str, given: list[Any], shape: list[int], last: bool, blocks: Any, known: dict[str, int]) -> Any:
         """Return the result by the fastest blocks."""
-        rank, count = len(what.to), what.count if what.spread else what.count * what.parts
-        shape = [what.batch, *what.to, count] if last else [what.batch, count, *what.to]
-        steps = [math.prod(shape[dim + 1 :]) for dim in range(rank + 2)]
-        layout = ir.FixedLayout(x.get_device(), torch.float32, shape, steps)
-        known = what.named()
+        layout = ir.FixedLayout(given[0].get_device(), torch.float32, shape, strides(shape))
         choices: list[Any] = []
-        for rows, columns, inner, stages, warps in _blocks(what.count, known["RUN"]):
-            templates[rank, last].maybe_append_choice(
-                choices, input_nodes=(x, filters), layout=layout, num_stages=stages, num_warps=warps,
-                BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=inner, RANK=rank, **known,
+        for rows, columns, inner, stages, warps in blocks:
+            templates[name, len(shape) - 2, last].maybe_append_choice(
+                choices, input_nodes=tuple(given), layout=layout, num_stages=stages, num_warps=warps,
+                BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=inner, RANK=len(shape) - 2, **known,
             )  # fmt: skip
-        made = autotune_select_algorithm("stark_convolution", choices, [x, filters], layout)
+        made = autotune_select_algorithm(f"stark_{name}", choices, given, layout)
         return made[0] if isinstance(made, tuple) else made
+
+    def gathered(x: Any, filters: Any, last: bool, what: Numbers) -> Any:
+        count = what.count if what.spread else what.count * what.parts
+        shape = [what.batch, *what.to, count] if last else [what.batch, count, *what.to]
+        known = what.named()
+        return chosen("convolution", [x, filters], shape, last, _blocks(what.count, known["RUN"]), known)
 
     def stored(*given: Any) -> Iterator[tuple[Any, list[int]]]:
         """Yield what has no gaps in memory, and its sizes."""
@@ -175,7 +239,7 @@ def register() -> None:
         (x, (batch, *sizes, channels)), (filters, (count, *taps, _)) = stored(x, filters)
         to = places(sizes, taps, stride, dilation)
         what = Numbers(batch // groups, channels, count // groups, sizes, taps, to, to, stride, dilation, groups)
-        return chosen(x, filters, last, what)
+        return gathered(x, filters, last, what)
 
     def spread(
         x: Any,
@@ -192,10 +256,33 @@ def register() -> None:
         each = [-(-size // step) for size, step in zip(to, apart)]
         spread = Spread(start, apart, front, behind)
         what = Numbers(batch, channels, count // kinds, sizes, taps, each, to, ones, ones, kinds, spread)
-        return chosen(x, filters, last, what)
+        return gathered(x, filters, last, what)
 
+    def direct(x: Any, high: Any, low: Any, stride: list[int], padding: list[int], dilation: list[int]) -> Any:
+        (x, (batch, channels, *sizes)), (high, (count, _, *taps)), (low, _) = stored(x, high, low)
+        to = places([size + 2 * around for size, around in zip(sizes, padding)], taps, stride, dilation)
+        step_n, step_c, *apart = strides([batch, channels, *sizes])
+        known = {
+            "PLACES": batch * math.prod(to), "CHANNELS": count, "LENGTH": channels * math.prod(taps),
+            "STEP_N": step_n, "STEP_C": step_c, **three("STEP", apart, 0), **three("OUT", to), **three("SIZE", sizes),
+            **three("TAPS", taps), **three("STRIDE", stride), **three("AROUND", padding, 0),
+            **three("APART", dilation),
+        }  # fmt: skip
+        return chosen("direct", [x, high, low], [batch, count, *to], False, fitting(DIRECT_BLOCKS, count), known)
+
+    register_lowering(torch.ops.stark.direct.default, type_promotion_kind=None)(direct)
     register_lowering(torch.ops.stark.convolved.default, type_promotion_kind=None)(convolved)
     register_lowering(torch.ops.stark.spread.default, type_promotion_kind=None)(spread)
+
+
+def three(name: str, each: list[int], other: int = 1) -> dict[str, int]:
+    """Return the numbers of three dimensions by name; of those that there are not, another."""
+    return {f"{name}_{dim}": size for dim, size in zip("DHW", [other] * (3 - len(each)) + list(each))}
+
+
+def strides(shape: list[int]) -> list[int]:
+    """Return how far apart numbers are in memory, along each dimension, without gaps."""
+    return [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]
 
 
 class Spread(NamedTuple):
@@ -228,10 +315,6 @@ class Numbers:
     def named(self) -> dict[str, int]:
         """Return the numbers that the template names."""
 
-        def three(name: str, each: list[int], other: int = 1) -> dict[str, int]:
-            """Return the numbers of three dimensions."""
-            return {f"{name}_{dim}": size for dim, size in zip("DHW", [other] * (3 - len(each)) + each)}
-
         sizes, taps = three("", self.sizes), three("TAPS", self.taps)
         line = sizes["_W"] * self.channels
         image, whole = sizes["_H"] * line, math.prod(self.sizes) * self.channels
@@ -263,8 +346,13 @@ class Numbers:
 
 def _blocks(count: int, run: int) -> list[tuple[int, ...]]:
     """Return the blocks to try for so many channels and so long runs: without much that is computed for nothing."""
-    most = max(32, 1 << (count - 1).bit_length())
     wasted = {inner: -(-run // inner) * inner for inner in (32, 64)}
     inner = 64 if wasted[64] <= wasted[32] else 32
-    fitting = [one for one in BLOCKS if one[1] <= most and one[2] == inner]
-    return [one for one in fitting if one[1] == max(each[1] for each in fitting)]
+    return fitting([one for one in BLOCKS if one[2] == inner], count)
+
+
+def fitting(blocks: Iterable[tuple[int, ...]], count: int) -> list[tuple[int, ...]]:
+    """Return the widest blocks that are no wider than so many channels."""
+    most = max(32, 1 << (count - 1).bit_length())
+    found = [one for one in blocks if one[1] <= most]
+    return [one for one in found if one[1] == max(each[1] for each in found)]

@@ -20,7 +20,8 @@ large filters, a call of a kernel that reads rows once.
 
 `halves`: **tensor cores take it.** A product of float32 is one of float16 parts; with `short-halves` in shorter sums.
 
-`convolutions`: **float16's tensor cores take it** where TF32's did, with the same numbers.
+`convolutions`: **float16's tensor cores take it** where TF32's did, with the same numbers (`convolutions`); where none
+did, those of TF32, in parts (`direct`).
 
 `split`: **more of it runs side by side.** A product with few rows and columns is a sum of products. For kernels of ours
 that take products; whoever asks for those gets it with them.
@@ -42,6 +43,7 @@ from .channels import Channels
 from .columns import Columns
 from .convolutions import Convolutions
 from .diagonal import Diagonal
+from .direct import Direct
 from .halves import Halves, ShortHalves
 from .own import Own
 from .places import Places
@@ -59,7 +61,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "attention": (Attention, HalfPrecision, Called),
         "halves": (Halves,),
         "short-halves": (ShortHalves,),
-        "convolutions": (Convolutions,),
+        "convolutions": (Convolutions, Direct),
         "split": (Split,),
     }
 )

@@ -186,7 +186,9 @@ class Convolutions(Scaling):
         if of is None or self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
         (*_, channels), rank = self._channels(of), len(of.stride)
-        up = self._rounds_up(of)
+        up = rounding_of(of)
+        if up is None:
+            raise Cannot
         filled = channels + -channels % (FEW if channels <= FEW else ALIGNED)
         last = not self._node.meta["val"].is_contiguous()
         find = self._transposed if of.transposed else self._ordinary
@@ -277,15 +279,13 @@ class Convolutions(Scaling):
         made = self.call(aten.clone.default, made, memory_format=torch.contiguous_format)
         return made if size is None else self.call(aten.reshape.default, made, size)
 
-    def _rounds_up(self, of: Convolution) -> bool:
-        x, weights = of.x.meta["val"], of.weights.meta["val"]
-        how = (of.stride, of.padding, of.dilation, of.output_padding)
-        each = tuple(tuple(map(int, one)) for one in (x.shape, x.stride(), weights.shape, weights.stride(), *how))
-        sizes = Sizes(each, of.transposed, of.groups)
-        up = rounds_up(x.device.type, sizes)
-        if up is None:
-            raise Cannot
-        return up
+
+def rounding_of(of: Convolution) -> bool | None:
+    """Return what `rounds_up` says of a convolution."""
+    x, weights = of.x.meta["val"], of.weights.meta["val"]
+    how = (of.stride, of.padding, of.dilation, of.output_padding)
+    each = tuple(tuple(map(int, one)) for one in (x.shape, x.stride(), weights.shape, weights.stride(), *how))
+    return rounds_up(x.device.type, Sizes(each, of.transposed, of.groups))
 
 
 class Sizes(NamedTuple):
@@ -299,14 +299,20 @@ class Sizes(NamedTuple):
 
 @functools.cache
 def rounds_up(device: str, sizes: Sizes) -> bool | None:
-    """Whether cuDNN's kernel for a convolution rounds halves away from zero, or to even; None if it has no TF32."""
+    """Whether cuDNN's kernel for a convolution rounds halves away from zero, or to even; None if it has no TF32.
+
+    Raises
+    ------
+    Cannot
+        No memory is left to try it, cuDNN has no kernel for it, or there is no cuDNN.
+    """
     if device != "cuda":
-        return None
+        raise Cannot
     try:
         with _disable_current_modes(), torch.no_grad():
             return observed(device, sizes)
-    except RuntimeError:  # no memory is left, or cuDNN has no kernel for it
-        return None
+    except RuntimeError as error:
+        raise Cannot from error
     finally:
         torch.cuda.empty_cache()  # a candidate in another process has a use for it
 
