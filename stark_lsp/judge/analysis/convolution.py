@@ -24,13 +24,18 @@ from .rewrites.convolutions import places
 
 BLOCKS = (
     (128, 128, 64, 3, 8),
+    (64, 128, 64, 3, 4),
     (128, 128, 32, 4, 8),
-    (128, 64, 64, 4, 4),
     (256, 64, 64, 3, 8),
-    (128, 64, 32, 4, 4),
-    (256, 64, 32, 4, 8),
-    (128, 32, 64, 4, 4),
-    (128, 32, 32, 4, 4),
+    (128, 64, 64, 3, 4),
+    (64, 64, 64, 3, 4),
+    (256, 64, 32, 3, 8),
+    (128, 64, 32, 3, 4),
+    (256, 32, 64, 3, 8),
+    (128, 32, 64, 3, 4),
+    (128, 32, 32, 3, 4),
+    (128, 16, 64, 3, 4),
+    (128, 16, 32, 3, 4),
 )
 """What is tried: places, channels and inner numbers of a block, stages, warps."""
 AXES = """\
@@ -105,7 +110,8 @@ SOURCE = r"""
         b = tl.load(filters + (k + to)[:, None], (k < run)[:, None], other=0.0)
 {% endif %}
         acc = tl.dot(a, b, acc)
-    mask = (place < PLACES)[:, None] & (channel < CHANNELS)[None, :]
+    there = (channel < CHANNELS)[None, :]
+    mask = (place < PLACES)[:, None] & there
 {% if SPREAD %}
     at_w = at_w * APART_W + kind_w
     at_h = at_h * APART_H + kind_h
@@ -126,7 +132,11 @@ DIRECT_BLOCKS = (
     (256, 128, 32, 3, 8),
     (128, 32, 32, 3, 4),
     (64, 32, 32, 3, 4),
+    (128, 16, 32, 3, 4),
+    (64, 16, 32, 3, 4),
 )
+BUSY = 132
+"""Blocks from which a GPU is busy: an H100's multiprocessors."""
 DIRECT = r"""
 {{def_kernel("X", "HIGH", "LOW")}}
     program = tl.program_id(0).to(INDEX_DTYPE)
@@ -170,7 +180,8 @@ DIRECT = r"""
         acc = tl.dot(low, filters_high, acc, input_precision="tf32")
         acc = tl.dot(high, filters_low, acc, input_precision="tf32")
         acc = tl.dot(high, filters_high, acc, input_precision="tf32")
-    mask = (place < PLACES)[:, None] & (channel < CHANNELS)[None, :]
+    there = (channel < CHANNELS)[None, :]
+    mask = (place < PLACES)[:, None] & there
 AXES
     {{store_output(INDICES, "acc", "mask"VAL_SHAPE)}}
 """
@@ -227,7 +238,14 @@ def register() -> None:
         count = what.count if what.spread else what.count * what.parts
         shape = [what.batch, *what.to, count] if last else [what.batch, count, *what.to]
         known = what.named()
-        return chosen("convolution", [x, filters], shape, last, _blocks(what.count, known["RUN"]), known)
+        return chosen(
+            "convolution",
+            [x, filters],
+            shape,
+            last,
+            _blocks(known["PLACES"] * what.parts, what.count, known["RUN"]),
+            known,
+        )
 
     def stored(*given: Any) -> Iterator[tuple[Any, list[int]]]:
         """Yield what has no gaps in memory, and its sizes."""
@@ -268,7 +286,9 @@ def register() -> None:
             **three("TAPS", taps), **three("STRIDE", stride), **three("AROUND", padding, 0),
             **three("APART", dilation),
         }  # fmt: skip
-        return chosen("direct", [x, high, low], [batch, count, *to], False, fitting(DIRECT_BLOCKS, count), known)
+        return chosen(
+            "direct", [x, high, low], [batch, count, *to], False, fitting(DIRECT_BLOCKS, known["PLACES"], count), known
+        )
 
     register_lowering(torch.ops.stark.direct.default, type_promotion_kind=None)(direct)
     register_lowering(torch.ops.stark.convolved.default, type_promotion_kind=None)(convolved)
@@ -344,15 +364,18 @@ class Numbers:
         }  # fmt: skip
 
 
-def _blocks(count: int, run: int) -> list[tuple[int, ...]]:
+def _blocks(rows: int, count: int, run: int) -> list[tuple[int, ...]]:
     """Return the blocks to try for so many channels and so long runs: without much that is computed for nothing."""
     wasted = {inner: -(-run // inner) * inner for inner in (32, 64)}
     inner = 64 if wasted[64] <= wasted[32] else 32
-    return fitting([one for one in BLOCKS if one[2] == inner], count)
+    return fitting([one for one in BLOCKS if one[2] == inner], rows, count)
 
 
-def fitting(blocks: Iterable[tuple[int, ...]], count: int) -> list[tuple[int, ...]]:
-    """Return the widest blocks that are no wider than so many channels."""
-    most = max(32, 1 << (count - 1).bit_length())
-    found = [one for one in blocks if one[1] <= most]
-    return [one for one in found if one[1] == max(each[1] for each in found)]
+def fitting(blocks: Iterable[tuple[int, ...]], rows: int, count: int) -> list[tuple[int, ...]]:
+    """Return the widest blocks that are no wider than so many channels, and enough for a GPU."""
+    widths = sorted({one[1] for one in blocks}, reverse=True)
+    most = max(widths[-1], 1 << (count - 1).bit_length())
+    fit = [width for width in widths if width <= most]
+    busy = [width for width in fit if -(-rows // 64) * -(-count // width) >= BUSY]
+    width = max(busy or [min(max(fit), 64)])
+    return [one for one in blocks if one[1] == width]

@@ -28,6 +28,8 @@ _NOTICE = "# From PyTorch's torch/_inductor/runtime/triton_helpers.py, (c) PyTor
 _PREFIX = "_stark_tl_"
 _LAUNCHED = re.compile(r"^@triton\.jit\ndef (?:\w+_\d+|_stark_(?!tl_)\w+)\(", re.MULTILINE)
 """Beginnings of what is launched; others are called by these."""
+_ACROSS = (("idx_c", "& there\n", "there"), ("idx_n", "mask = (idx_m < M) & (idx_n < N)\n", "idx_n < N"))
+"""In templates: what counts the columns of a block, by what that is known, and which columns there are."""
 _PUBLIC = {"math": "tl.math", "constexpr_function": "triton.constexpr_function"}
 _KINDS = {
     "triton_poi": "each program computes a block of elements",
@@ -141,10 +143,18 @@ def _replaces(kernel: Kernel) -> str:
 
 def _functions(kernel: Kernel) -> list[ast.FunctionDef]:
     """Return a kernel's function, behind those that combine values of a scan or a reduction for it."""
-    functions = [item for item in ast.parse(kernel.text).body if isinstance(item, ast.FunctionDef)]
+    functions = [item for item in ast.parse(_across(kernel.text)).body if isinstance(item, ast.FunctionDef)]
     if not functions:
         raise CannotEmit(f"{kernel.name} is not a function")
     return functions
+
+
+def _across(text: str) -> str:
+    """Return a template's text; what each column has one of is read and computed once, not for each row of a block."""
+    for index, sign, there in _ACROSS:
+        if sign in text:
+            text = text.replace(f"(tl.broadcast_to({index}, [BLOCK_M, BLOCK_N])), mask", f"({index}), {there}")
+    return text
 
 
 def _function(kernel: Kernel, name: str, given: Sequence[str]) -> str:
