@@ -14,7 +14,9 @@ class _StarkLaunched:
 
     def launch(self, grid, *given, **known):
         # All that Triton looks at: where, how, types, numbers, and whether addresses are multiples of 16.
-        looked = [(x.dtype, x.data_ptr() % 16) if isinstance(x, torch.Tensor) else x for x in given]
+        looked = [
+            x if type(x) is int or not isinstance(x, torch.Tensor) else (x.dtype, x.data_ptr() % 16) for x in given
+        ]
         key = (grid, given[0].device, *known.values(), *looked)
         if (made := self.made.get(key)) is None:
             made = self.kernel[grid](*given, **known)
