@@ -140,7 +140,7 @@ def test_a_product_alone_begins_with_tensor_cores(bench: Callable[..., Bench]) -
     plain, product = recorded("matmul_only"), recorded("product_six")
     with pytest.raises(CannotEmit, match="no kernel of its own"):
         proposal("matmul_only", bench)
-    assert facts(plain["made"]) == recipes.Facts("cuda", True, False, 0, 1, inputs=4 * (64 * 48 + 40 * 64))
+    assert facts(plain["made"]) == recipes.Facts("cuda", True, False, 0, 1, copied=4 * (64 * 48 + 40 * 64 + 40 * 48))
     one = bench(plain["text"])
     asked: list[dict[str, Any]] = []
 
@@ -204,10 +204,10 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     waits = next(recipes.Switches().following(plain, of_attention, 0.2))
     assert [name for name, _ in waits.kernels] == ["attention", "products", "launch"]
     # A GPU that was seen to wait for a third of a long call would not by the usual time of a launch.
-    waits_long = recipes.Switches().following(plain, replace(of_images, inputs=40 << 20), 1.0, waiting=0.3)
+    waits_long = recipes.Switches().following(plain, replace(of_images, copied=40 << 20), 1.0, waiting=0.3)
     assert [name for name, _ in next(waits_long).kernels] == ["launch"]
     # Copying 100 MiB takes longer than launching five kernels.
-    assert names(plain, replace(of_images, inputs=100 << 20), 0.2) == [["tuning"], ["layout"]]
+    assert names(plain, replace(of_images, copied=100 << 20), 0.2) == [["tuning"], ["layout"]]
     layout = next(one for one in recipes.Switches().following(plain, of_images, 0.2) if one.label("layout"))
     assert names(layout, of_images, 0.2) == [["layout", "launch"]]
     assert names(plain, recipes.Facts("cpu", True, True, 3, 5), 0.2) == []

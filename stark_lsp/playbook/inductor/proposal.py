@@ -102,6 +102,7 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
     dtypes = {one["dtype"] for one in made["arguments"] if "float" in one["dtype"]}
     products = sum(1 for one in texts if re.search(r"\btorch\.(?:mm|addmm|bmm|baddbmm)\(", one))
     convolutions = sum(1 for one in texts if "torch.convolution(" in one)
+    given = [one for one in made["arguments"] if not one["expression"].startswith("self.")]
     return Facts(
         device=made["device"],
         products=dtypes == {"float32"} and not made.get("autocast") and products > convolutions,
@@ -112,8 +113,18 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         rewrites=frozenset(made.get("rewrites", ())),
         training=training,
         draws=made.get("draws", False),
-        inputs=sum(_nbytes(one) for one in made["arguments"] if not one["expression"].startswith("self.")),
+        copied=sum(map(_nbytes, (*given, *_results(program)))),
     )
+
+
+def _results(program: Program) -> Iterator[dict[str, Any]]:
+    """Yield what a program returns of what it makes room for itself."""
+    last = [step.statement for step in program.steps[-1:]]
+    returned = {item.id for one in last for item in ast.walk(one) if isinstance(item, ast.Name)}
+    for step in program.steps:
+        made = re.match(r"(\w+) = torch\.empty_strided\((\([\d, ]*\)).*dtype=([\w.]+)", ast.unparse(step.statement))
+        if made and made[1] in returned:
+            yield {"shape": ast.literal_eval(made[2]), "dtype": made[3]}
 
 
 def _nbytes(argument: Mapping[str, Any]) -> int:

@@ -25,7 +25,7 @@ STREAMED, EXACT = "streamed", "exact"
 LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
 COPIED_PER_MS = 2e9
-"""Bytes that an H100 reads or writes in a millisecond: a CUDA graph is given copies of its inputs."""
+"""Bytes that an H100 reads or writes in a millisecond: a CUDA graph has copies of its inputs and results."""
 WORTH = 0.1
 """Share of a call that a CUDA graph must be able to save to be tried."""
 MUCH = 0.15
@@ -53,17 +53,17 @@ class Facts:
     """Kernels that the original launches."""
     rewrites: frozenset[str] = frozenset()
     """Families of `judge/analysis/rewrites` of which a rule fits."""
-    inputs: int = 0
-    """Bytes of inputs, without weights."""
+    copied: int = 0
+    """Bytes of inputs, without weights, and of results that are the program's own."""
     training: bool = False
     """Whether a call has backward behind it."""
     draws: bool = False
     """Whether it draws random numbers, of which capturing a graph takes some."""
 
     def saved_by_graph(self, launches: int, call_ms: float, waiting: float = 0.0) -> bool:
-        """Whether replaying so many launches of such a call, or the share seen waiting, is worth copying its inputs."""
+        """Whether replaying so many launches of such a call, or the share seen waiting, is worth the copies."""
         saved = max(LAUNCH_MS * launches, waiting * call_ms)
-        return launches > 1 and saved - 2 * self.inputs / COPIED_PER_MS > WORTH * call_ms
+        return launches > 1 and saved - 2 * self.copied / COPIED_PER_MS > WORTH * call_ms
 
 
 @dataclass(frozen=True)
