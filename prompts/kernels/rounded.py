@@ -89,11 +89,3 @@ def _stark_rounded(x, padding, channels, up):
     # What is seldom needed is a launch of few programs.
     _stark_rounded_kernel[(min(blocks, 512),)](*given, AGAIN=True, **known, num_warps=4)
     return out, back
-
-
-def _stark_tf32():
-    """Return whether cuDNN may round to TF32."""
-    try:
-        return torch.backends.cudnn.allow_tf32
-    except RuntimeError:  # settings of torch 2.9 are in use
-        return torch.backends.cudnn.conv.fp32_precision == "tf32"

@@ -29,10 +29,10 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: False)
 
 
-def rewritten(form: object, *given: torch.Tensor) -> torch.fx.GraphModule | None:
+def rewritten(form: object, *given: torch.Tensor, family: str = "convolutions") -> torch.fx.GraphModule | None:
     """Return a form's graph with the rule used; None where it does not fit."""
     made = make_fx(form, tracing_mode="fake")(*given)
-    used = rewrites.apply(made.graph, ["convolutions"])
+    used = rewrites.apply(made.graph, [family])
     made.recompile()
     return made if used else None
 
@@ -172,11 +172,23 @@ def test_what_cudnn_does_not_round_is_taken_in_parts(name: str, scale: float, mo
     made = rewritten(DIRECT[name], x, w, b)
     assert made is not None
     (called,) = (node for node in made.graph.nodes if node.target is torch.ops.stark.direct.default)
-    high, low = (one.args[0] for one in called.args[1:3])
+    high, low = called.args[1:3]
     assert torch.equal(made(x, w, b), DIRECT[name](x, w, b))
     assert high is not low
     w.view(-1)[5] = float("inf")
     assert torch.equal(made(x, w, b).isfinite(), DIRECT[name](x, w, b).isfinite())
+
+
+@pytest.mark.parametrize("up", [False, True])
+@pytest.mark.parametrize("name", DIRECT)
+def test_an_image_is_read_as_it_lies_and_rounded(name: str, up: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolutions, "rounds_up", lambda *given: up)
+    x, w, b = torch.randn(2, 4, 8, 9), torch.randn(6, 4, 3, 3), torch.randn(6)
+    made = rewritten(DIRECT[name], x, w, b, family="direct")
+    assert made is not None
+    (called,) = (node for node in made.graph.nodes if node.target is torch.ops.stark.direct.default)
+    assert called.args[3] == (direct.UP if up else direct.EVEN)
+    assert torch.equal(made(x, w, b), DIRECT[name](convolutions.tf32(x, up), convolutions.tf32(w, up), b))
 
 
 def test_what_is_not_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ NAMES = (
     "convolution",
     "convolution_last",
     "convolution_direct",
+    "convolution_read",
     "convolution_grouped",
     "convolution_transposed",
     "convolution_transposed_volume",

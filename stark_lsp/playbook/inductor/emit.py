@@ -27,6 +27,8 @@ from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, ren
 
 _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
 """Names that a program uses otherwise."""
+_ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.|^\s*ROUNDS : tl\.constexpr = [12]$", re.MULTILINE)
+"""What a program has that rounds to TF32."""
 
 
 def emit(
@@ -86,6 +88,7 @@ def emit(
     imports = [name for name in ("hashlib", "operator", "types") if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
+        own += [handwritten.written("tf32").strip()] if _ROUNDS.search(made["code"]) else []
         helpers = {**made.get("helpers", {}), **(back.made["helpers"] if back else {})}
         rows = triton.rows(kernels, helpers, names_of, own) if kernels or own else []
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
@@ -281,7 +284,7 @@ def _forward(
     old = f"self.{OLD_FORWARD}({forward.call})"
     wanted = ["triton is not None"] if made.get("launches") or "torch.ops.stark." in made["code"] else []
     # It rounds as cuDNN does where that may.
-    wanted += ["_stark_tf32()"] if "torch.ops.stark.rounded." in made["code"] else []
+    wanted += ["_stark_tf32()"] if _ROUNDS.search(made["code"]) else []
     wanted += ["not torch.compiler.is_compiling()", *(named or ())]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)

@@ -16,7 +16,7 @@ from stark_lsp.playbook.design import Design
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
 ALGEBRA, WINDOWS, TRANSPOSED, ATTENTION = "algebra", "windows", "transposed", "attention"
-CONVOLUTIONS = "convolutions"
+CONVOLUTIONS, DIRECT = "convolutions", "direct"
 PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
 HALVES, SHORT_HALVES = "halves", "short-halves"
 """Of `PRODUCTS`: in parts of float16; and in shorter sums of these."""
@@ -143,6 +143,14 @@ SWITCHES = (
         CONVOLUTIONS,
         MappingProxyType({"benchmark_epilogue_fusion": False}),
         rewrites=CONVOLUTIONS,
+    ),
+    Switch(
+        CONVOLUTIONS,
+        DIRECT,
+        "Take convolutions on tensor cores, images as they lie",
+        DIRECT,
+        MappingProxyType({"benchmark_epilogue_fusion": False}),
+        rewrites=DIRECT,
     ),
     Switch(
         ATTENTION, STREAMED, "Take attention a tile of scores at a time, on tensor cores", ATTENTION, rewrites=ATTENTION
