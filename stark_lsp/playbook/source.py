@@ -186,10 +186,7 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: list[str], *, 
     if method is not None:
         at = rest = method.lineno - 1
     if method is None:
-        kept = [
-            f"def {OLD_FORWARD}(self, *args, **kwargs):",
-            "    return super().forward(*args, **kwargs)",
-        ]
+        kept = [f"def {OLD_FORWARD}(self, *args, **kwargs):", "    return super().forward(*args, **kwargs)"]
         inserted = ["", *inserted, *(f"{body_indent}{line}" for line in kept)] if keep_old else ["", *inserted[:-1]]
     elif not keep_old:
         rest = method.end_lineno or method.lineno

@@ -136,6 +136,13 @@ def test_a_function_that_triton_runs_while_it_compiles_keeps_its_decorator() -> 
     assert "    @triton.constexpr_function" in rows
 
 
+def test_what_a_column_has_one_of_is_read_once(bench: Callable[..., Bench]) -> None:
+    _, made = proposal("product", bench)
+    source = made.candidate.source
+    assert "_ptr + idx_n, idx_n < N," in source
+    assert "idx_n, [BLOCK_M, BLOCK_N]), mask" not in source
+
+
 def test_a_product_alone_begins_with_tensor_cores(bench: Callable[..., Bench]) -> None:
     plain, product = recorded("matmul_only"), recorded("product_six")
     with pytest.raises(CannotEmit, match="no kernel of its own"):
@@ -190,6 +197,8 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     assert names(plain, replace(shifted, device="cpu"), 20.0) == [["algebra"]]
     rounded = replace(of_images, rewrites=frozenset({"convolutions"}))
     assert names(plain, rounded, 20.0)[0] == ["convolutions"]
+    turned = replace(of_images, rewrites=frozenset({"transposed", "convolutions", "direct"}))
+    assert names(plain, turned, 20.0)[:3] == [["convolutions"], ["convolutions"], ["transposed"]]
     assert names(plain, replace(rounded, training=True), 20.0) == [["tuning"], ["layout"]]
     of_attention = replace(of_images, products=True, rewrites=frozenset({recipes.ATTENTION, recipes.HALVES}))
     both, attention, products = names(plain, of_attention, 20.0)[:3]

@@ -38,7 +38,7 @@ BLOCKS = (
     (128, 16, 64, 3, 4),
     (128, 16, 32, 3, 4),
 )
-"""What is tried: places, channels and inner numbers of a block, stages, warps."""
+"""What is tried: places, channels and inner numbers of a block, stages, warps; from these the widest that fit."""
 DIRECT_BLOCKS = (
     (128, 64, 32, 3, 4),
     (128, 64, 16, 3, 4),
@@ -63,7 +63,7 @@ def grid(*given: Any, cdiv: Any) -> tuple[Any, int, int]:
 
 @functools.cache
 def register() -> None:
-    """Have Inductor write `stark::convolved` and `stark::spread`.
+    """Have Inductor write `stark::convolved`, `stark::spread` and `stark::direct`.
 
     Raises
     ------

@@ -267,12 +267,7 @@ def _indented(lines: Sequence[str], by: int) -> list[str]:
 
 
 def _forward(
-    forward: Forward,
-    made: Mapping[str, Any],
-    arguments: _Arguments,
-    tag: str,
-    named: Sequence[str] | None,
-    run: str,
+    forward: Forward, made: Mapping[str, Any], arguments: _Arguments, tag: str, named: Sequence[str] | None, run: str
 ) -> list[str]:
     """Return the new forward, which has `run` run.
 

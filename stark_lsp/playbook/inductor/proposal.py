@@ -19,7 +19,7 @@ from stark_lsp.core.status import Mode
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit
 from stark_lsp.playbook.inductor.naming import short
-from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of, read
+from stark_lsp.playbook.inductor.reader import CannotEmit, Program, Step, program_of, read
 from stark_lsp.playbook.inductor.recipes import ATTENTION, EXACT, MUCH, STRATEGY, Facts, Switch, Switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
@@ -119,9 +119,9 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
 
 def _results(program: Program) -> Iterator[dict[str, Any]]:
     """Yield what a program returns of what it makes room for itself."""
-    last = [step.statement for step in program.steps[-1:]]
-    returned = {item.id for one in last for item in ast.walk(one) if isinstance(item, ast.Name)}
-    for step in program.steps:
+    *steps, last = program.steps or [Step(ast.Pass())]
+    returned = {item.id for item in ast.walk(last.statement) if isinstance(item, ast.Name)}
+    for step in steps:
         made = re.match(r"(\w+) = torch\.empty_strided\((\([\d, ]*\)).*dtype=([\w.]+)", ast.unparse(step.statement))
         if made and made[1] in returned:
             yield {"shape": ast.literal_eval(made[2]), "dtype": made[3]}

@@ -129,28 +129,21 @@ class Switch:
         return facts.kernels > 0
 
 
-_ON_TENSOR_CORES = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
+_TRITON = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
+_FUSE = MappingProxyType({"benchmark_epilogue_fusion": False})
+_SEARCHED = MappingProxyType({"max_autotune_pointwise": True, "coordinate_descent_tuning": True})
+_AS_GIVEN = MappingProxyType({"layout_optimization": False})
 SWITCHES = (
     Switch(ALGEBRA, "sums", "Compute less by algebra: sums before products", "algebra", rewrites="sums"),
     Switch(WINDOWS, "shifted", "Read images once for all places of a window", "windows", rewrites="windows"),
     Switch(
+        CONVOLUTIONS, "rounded", "Take convolutions on float16 tensor cores", CONVOLUTIONS, _FUSE, rewrites=CONVOLUTIONS
+    ),
+    Switch(
+        CONVOLUTIONS, DIRECT, "Take convolutions on tensor cores, images as they lie", DIRECT, _FUSE, rewrites=DIRECT
+    ),
+    Switch(
         TRANSPOSED, "gathered", "Compute transposed convolutions as ordinary ones", "transposed", rewrites="transposed"
-    ),
-    Switch(
-        CONVOLUTIONS,
-        "rounded",
-        "Take convolutions on float16's tensor cores",
-        CONVOLUTIONS,
-        MappingProxyType({"benchmark_epilogue_fusion": False}),
-        rewrites=CONVOLUTIONS,
-    ),
-    Switch(
-        CONVOLUTIONS,
-        DIRECT,
-        "Take convolutions on tensor cores, images as they lie",
-        DIRECT,
-        MappingProxyType({"benchmark_epilogue_fusion": False}),
-        rewrites=DIRECT,
     ),
     Switch(
         ATTENTION, STREAMED, "Take attention a tile of scores at a time, on tensor cores", ATTENTION, rewrites=ATTENTION
@@ -177,23 +170,11 @@ SWITCHES = (
         "bf16x3",
         "Take products of float32 on tensor cores, in three bfloat16 parts",
         "products",
-        _ON_TENSOR_CORES,
+        _TRITON,
         "bf16x3",
     ),
-    Switch(
-        TUNING,
-        "search",
-        "Search for the best blocks of each kernel",
-        "tuning",
-        MappingProxyType({"max_autotune_pointwise": True, "coordinate_descent_tuning": True}),
-    ),
-    Switch(
-        LAYOUT,
-        "as-given",
-        "Leave images in the layout they come in",
-        "layout",
-        MappingProxyType({"layout_optimization": False}),
-    ),
+    Switch(TUNING, "search", "Search for the best blocks of each kernel", "tuning", _SEARCHED),
+    Switch(LAYOUT, "as-given", "Leave images in the layout they come in", "layout", _AS_GIVEN),
     Switch(LAUNCH, "replayed", "Launch all kernels as one CUDA graph", "launch", replayed=True),
     Switch(LAUNCH, "captured", "Launch PyTorch's own kernels as one CUDA graph", "captured", replayed=True, plain=True),
     Switch(
@@ -201,7 +182,7 @@ SWITCHES = (
         "bf16x6",
         "Take products of float32 on tensor cores, in six bfloat16 parts",
         "products",
-        _ON_TENSOR_CORES,
+        _TRITON,
         "bf16x6",
     ),
 )

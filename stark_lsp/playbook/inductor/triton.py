@@ -30,6 +30,8 @@ _LAUNCHED = re.compile(r"^@triton\.jit\ndef (?:\w+_\d+|_stark_(?!tl_)\w+)\(", re
 """Beginnings of what is launched; others are called by these."""
 _ACROSS = (("idx_c", "& there\n", "there"), ("idx_n", "mask = (idx_m < M) & (idx_n < N)\n", "idx_n < N"))
 """In templates: what counts the columns of a block, by what that is known, and which columns there are."""
+_PLACE = re.compile(r"(?ms)^ +xindex = (.+) \+ (\d+)\*idx_c \+ \d+\*idx_n$.*?^ +(\w+) = \(xindex % \2\)$")
+"""Where in an image a block's row is, and the name that gets as a remainder, for each element."""
 _PUBLIC = {"math": "tl.math", "constexpr_function": "triton.constexpr_function"}
 _KINDS = {
     "triton_poi": "each program computes a block of elements",
@@ -150,10 +152,12 @@ def _functions(kernel: Kernel) -> list[ast.FunctionDef]:
 
 
 def _across(text: str) -> str:
-    """Return a template's text; what each column has one of is read and computed once, not for each row of a block."""
+    """Return a template's text; what each row or column has one of is computed once, not for each element."""
     for index, sign, there in _ACROSS:
         if sign in text:
             text = text.replace(f"(tl.broadcast_to({index}, [BLOCK_M, BLOCK_N])), mask", f"({index}), {there}")
+    if place := _PLACE.search(text):
+        text = text.replace(f"({place[3]} + {place[2]}*idx_c", f"({place[1]} + {place[2]}*idx_c")
     return text
 
 

@@ -74,11 +74,7 @@ class CudaReduction(CudaKernel):
     def _segment_lines(self, one: Pass) -> list[str]:
         if not self.segmented or all(self._whole(o) for o in self.program.reads(one)):
             return []
-        return [
-            "const int64_t segment = j / cols;",
-            "const int64_t within = j % cols;",
-            *self.places.segment_lines(),
-        ]
+        return ["const int64_t segment = j / cols;", "const int64_t within = j % cols;", *self.places.segment_lines()]
 
     def start_lines(self, step: Step) -> list[str]:
         """Declare a thread's share of a reduction."""
