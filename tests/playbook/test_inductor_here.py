@@ -18,7 +18,6 @@ NAMES = (
     "convolution_direct",
     "convolution_read",
     "convolution_grouped",
-    "convolution_transposed",
     "convolution_transposed_volume",
     "cross_entropy",
     "layer_norm",
