@@ -80,13 +80,6 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(2, 3, 4, 10, 11)",
         {"rewrites": ["convolutions"]},
     ),
-    "convolution_read": (
-        "self.c = nn.Conv2d(12, 20, 3, stride=2, padding=1).half().float()",
-        "x",
-        "return F.relu(self.c(x))",
-        "torch.randn(2, 12, 11, 9).half().float()",
-        {"rewrites": ["direct"]},
-    ),
     "convolution_grouped": (
         "self.c = nn.Conv2d(32, 96, 3, padding=1, groups=2).half().float()",
         "x",

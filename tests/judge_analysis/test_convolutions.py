@@ -179,18 +179,6 @@ def test_what_cudnn_does_not_round_is_taken_in_parts(name: str, scale: float, mo
     assert torch.equal(made(x, w, b).isfinite(), DIRECT[name](x, w, b).isfinite())
 
 
-@pytest.mark.parametrize("up", [False, True])
-@pytest.mark.parametrize("name", DIRECT)
-def test_an_image_is_read_as_it_lies_and_rounded(name: str, up: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolutions, "rounds_up", lambda *given: up)
-    x, w, b = torch.randn(2, 4, 8, 9), torch.randn(6, 4, 3, 3), torch.randn(6)
-    made = rewritten(DIRECT[name], x, w, b, family="direct")
-    assert made is not None
-    (called,) = (node for node in made.graph.nodes if node.target is torch.ops.stark.direct.default)
-    assert called.args[3] == (direct.UP if up else direct.EVEN)
-    assert torch.equal(made(x, w, b), DIRECT[name](convolutions.tf32(x, up), convolutions.tf32(w, up), b))
-
-
 def test_what_is_not_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: None)
     x, w = torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)

@@ -197,8 +197,8 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     assert names(plain, replace(shifted, device="cpu"), 20.0) == [["algebra"]]
     rounded = replace(of_images, rewrites=frozenset({"convolutions"}))
     assert names(plain, rounded, 20.0)[0] == ["convolutions"]
-    turned = replace(of_images, rewrites=frozenset({"transposed", "convolutions", "direct"}))
-    assert names(plain, turned, 20.0)[:3] == [["convolutions"], ["convolutions"], ["transposed"]]
+    turned = replace(of_images, rewrites=frozenset({"transposed", "convolutions"}))
+    assert names(plain, turned, 20.0)[:2] == [["convolutions"], ["transposed"]]
     assert names(plain, replace(rounded, training=True), 20.0) == [["tuning"], ["layout"]]
     of_attention = replace(of_images, products=True, rewrites=frozenset({recipes.ATTENTION, recipes.HALVES}))
     both, attention, products = names(plain, of_attention, 20.0)[:3]

@@ -16,7 +16,6 @@ NAMES = (
     "convolution",
     "convolution_last",
     "convolution_direct",
-    "convolution_read",
     "convolution_grouped",
     "convolution_transposed_volume",
     "cross_entropy",

@@ -143,15 +143,13 @@ def register() -> None:
         what = Numbers(batch, channels, count // kinds, sizes, taps, each, to, ones, ones, kinds, spread)
         return gathered(x, filters, last, what)
 
-    def direct(
-        x: Any, filters: Any, low: Any, rounds: int, stride: list[int], padding: list[int], dilation: list[int]
-    ) -> Any:
-        given, shapes = zip(*stored(x, filters, *([] if low is None else [low])))
+    def direct(x: Any, high: Any, low: Any, stride: list[int], padding: list[int], dilation: list[int]) -> Any:
+        given, shapes = zip(*stored(x, high, low))
         (batch, channels, *sizes), (count, _, *taps) = shapes[:2]
         to = places([size + 2 * around for size, around in zip(sizes, padding)], taps, stride, dilation)
         step_n, step_c, *apart = strides([batch, channels, *sizes])
         known = {
-            "ROUNDS": rounds, "PLACES": batch * math.prod(to), "CHANNELS": count, "LENGTH": channels * math.prod(taps),
+            "PLACES": batch * math.prod(to), "CHANNELS": count, "LENGTH": channels * math.prod(taps),
             "STEP_N": step_n, "STEP_C": step_c, **three("STEP", apart, 0), **three("OUT", to), **three("SIZE", sizes),
             **three("TAPS", taps), **three("STRIDE", stride), **three("AROUND", padding, 0),
             **three("APART", dilation),

@@ -88,11 +88,7 @@ AXES
     {{store_output(INDICES, "acc", "mask"VAL_SHAPE)}}
 """
 DIRECT = r"""
-{% if ROUNDS %}
-{{def_kernel("X", "FILTERS")}}
-{% else %}
 {{def_kernel("X", "FILTERS", "LOW")}}
-{% endif %}
     program = tl.program_id(0).to(INDEX_DTYPE)
     columns = (CHANNELS + BLOCK_N - 1) // BLOCK_N
     place = program // columns * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -126,20 +122,6 @@ DIRECT = r"""
 {% endif %}
         number = tl.load(x + step[None, :] + to_d * STEP_D + to_h * STEP_H + to_w, inside, other=0.0)
         weight = tl.load(FILTERS + filters + k[:, None], (k < LENGTH)[:, None], other=0.0)
-{% if ROUNDS %}
-        # Rounded to TF32; what has no end stays.
-        bits, weight_bits = number.to(tl.int32, bitcast=True), weight.to(tl.int32, bitcast=True)
-{% if ROUNDS == 1 %}
-        half, weight_half = 0xFFF + (bits >> 13 & 1), 0xFFF + (weight_bits >> 13 & 1)
-{% else %}
-        half, weight_half = 0x1000, 0x1000
-{% endif %}
-        rounded = (bits + half & ~0x1FFF).to(tl.float32, bitcast=True)
-        weight_rounded = (weight_bits + weight_half & ~0x1FFF).to(tl.float32, bitcast=True)
-        number = tl.where(tl.abs(number) < float("inf"), rounded, number)
-        weight = tl.where(tl.abs(weight) < float("inf"), weight_rounded, weight)
-        acc = tl.dot(number, weight, acc, input_precision="tf32")
-{% else %}
         # What TF32 has of a number, and what is left; what has no end is all left.
         finite = tl.abs(number) < float("inf")
         high = tl.where(finite, (number.to(tl.int32, bitcast=True) & ~0x1FFF).to(tl.float32, bitcast=True), 0.0)
@@ -148,7 +130,6 @@ DIRECT = r"""
         acc = tl.dot(low, weight, acc, input_precision="tf32")
         acc = tl.dot(high, weight_low, acc, input_precision="tf32")
         acc = tl.dot(high, weight, acc, input_precision="tf32")
-{% endif %}
     there = (channel < CHANNELS)[None, :]
     mask = (place < PLACES)[:, None] & there
 AXES

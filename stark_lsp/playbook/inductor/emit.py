@@ -27,7 +27,7 @@ from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, ren
 
 _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
 """Names that a program uses otherwise."""
-_ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.|^\s*ROUNDS : tl\.constexpr = [12]$", re.MULTILINE)
+_ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.")
 """What a program has that rounds to TF32."""
 
 

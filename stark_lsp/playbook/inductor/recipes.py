@@ -16,7 +16,7 @@ from stark_lsp.playbook.design import Design
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
 ALGEBRA, WINDOWS, TRANSPOSED, ATTENTION = "algebra", "windows", "transposed", "attention"
-CONVOLUTIONS, DIRECT = "convolutions", "direct"
+CONVOLUTIONS = "convolutions"
 PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
 HALVES, SHORT_HALVES = "halves", "short-halves"
 """Of `PRODUCTS`: in parts of float16; and in shorter sums of these."""
@@ -138,9 +138,6 @@ SWITCHES = (
     Switch(WINDOWS, "shifted", "Read images once for all places of a window", "windows", rewrites="windows"),
     Switch(
         CONVOLUTIONS, "rounded", "Take convolutions on float16 tensor cores", CONVOLUTIONS, _FUSE, rewrites=CONVOLUTIONS
-    ),
-    Switch(
-        CONVOLUTIONS, DIRECT, "Take convolutions on tensor cores, images as they lie", DIRECT, _FUSE, rewrites=DIRECT
     ),
     Switch(
         TRANSPOSED, "gathered", "Compute transposed convolutions as ordinary ones", "transposed", rewrites="transposed"

@@ -23,8 +23,6 @@ large filters, a call of a kernel that reads rows once.
 `convolutions`: **float16's tensor cores take it** where TF32's did, with the same numbers (`convolutions`); where none
 did, those of TF32, in parts (`direct`).
 
-`direct`: **images are read as they lie**, by one kernel, on TF32's tensor cores.
-
 `split`: **more of it runs side by side.** A product with few rows and columns is a sum of products. For kernels of ours
 that take products; whoever asks for those gets it with them.
 
@@ -45,7 +43,7 @@ from .channels import Channels
 from .columns import Columns
 from .convolutions import Convolutions
 from .diagonal import Diagonal
-from .direct import Direct, Read
+from .direct import Direct
 from .halves import Halves, ShortHalves
 from .own import Own
 from .places import Places
@@ -64,7 +62,6 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "halves": (Halves,),
         "short-halves": (ShortHalves,),
         "convolutions": (Convolutions, Direct),
-        "direct": (Read, Direct),
         "split": (Split,),
     }
 )
