@@ -14,12 +14,9 @@ import torch
 ROOT = Path(__file__).parent.parent.parent
 NAMES = (
     "convolution",
-    "convolution_last",
     "convolution_direct",
-    "convolution_grouped",
     "convolution_transposed_volume",
     "cross_entropy",
-    "layer_norm",
     "linear",
 )
 

@@ -212,7 +212,6 @@ async def judged(one: Bench, cache: Path) -> Verdict:
         await judge.close()
 
 
-@pytest.mark.ci
 def test_the_judge_takes_it(bench: Callable[..., Bench], judge_cache: Path) -> None:
     verdict = asyncio.run(judged(bench(text_of("images")), judge_cache))
     assert verdict.status is VerdictStatus.OK, f"{verdict.message}\n{verdict.log}"
