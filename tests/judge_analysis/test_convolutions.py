@@ -164,6 +164,49 @@ DIRECT = {
 }
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    rank=st.integers(1, 3),
+    taps=st.integers(1, 3),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    transposed=st.booleans(),
+    last=st.booleans(),
+    up=st.booleans(),
+)
+def test_the_gradient_of_an_input_is_one_too(
+    rank: int, taps: int, stride: int, padding: int, transposed: bool, last: bool, up: bool
+) -> None:
+    x, w = torch.randn(2, 6, *range(6, 6 + rank)), torch.randn(6, 6, *[taps] * rank)
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last else x
+    how = ([stride] * rank, [padding] * rank, [1] * rank, transposed, [0] * rank, 1)
+    gradient = torch.randn_like(torch.convolution(x, w, None, *how))
+
+    def form(gradient: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.ops.aten.convolution_backward(gradient, x, w, [6], *how, [True, True, True])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolutions, "rounds_up", lambda *given: up)
+        made = rewritten(form, gradient, x, w)
+    assert made is not None
+    (behind,) = (node for node in made.graph.nodes if node.target is torch.ops.aten.convolution_backward.default)
+    assert behind.args[-1] == [False, True, True]
+    found, *others = made(gradient, x, w)
+    expected = form(*(convolutions.tf32(one, up) for one in (gradient, x, w)))[0]
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert all(map(torch.equal, others, form(gradient, x, w)[1:]))
+
+
+def test_of_no_input_there_is_no_gradient() -> None:
+    x, w = torch.randn(2, 6, 8), torch.randn(6, 6, 3)
+    how = ([6], [1], [0], [1], False, [0], 1)
+
+    def form(gradient: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.ops.aten.convolution_backward(gradient, x, w, *how, [False, True, True])[1:]
+
+    assert rewritten(form, torch.randn(2, 6, 6), x, w) is None
+
+
 @pytest.mark.parametrize("scale", [1e-25, 1.0, 1e25])
 @pytest.mark.parametrize("name", DIRECT)
 def test_what_cudnn_does_not_round_is_taken_in_parts(name: str, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -267,6 +268,39 @@ def test_convolutions_on_tensor_cores_are_those_of_tf32(
         with by_kernels(new, False):
             x.nan_to_num_(posinf=0.0)
             close(new(x), one.model(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "launched"),
+    [
+        ("an image", ()),
+        ("an image", ((recipes.LAUNCH, "replayed"),)),
+        ("strided, no bias", ()),
+        ("channels last", ()),
+        ("transposed", ()),
+        ("a volume", ()),
+    ],
+    ids=["image", "graph", "strided", "last", "transposed", "volume"],
+)
+def test_in_training_gradients_of_images_are_convolutions_too(
+    name: str, launched: Any, bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    rank, conv, sizes = CONVOLUTIONS[name]
+    # Smooth, and no norm: near ReLU's zero the order of sums decides of some, and of a bias in front of a norm of all.
+    text = CONVOLVED.replace("F.relu(self.norm(self.conv(x)))", "F.silu(self.conv(x))").replace("CONV", conv)
+    one = bench(text.replace("RANK", str(rank)).replace("SIZES", sizes), place=moved)
+    one.model.train()
+    new = written(one, Design(STRATEGY, ((recipes.CONVOLUTIONS, "rounded"), *launched)), recipe=STEP).train()
+    # Of others it depends on which kernel cuDNN takes.
+    assert "_stark_rounded(" in inspect.getsource(type(new)._backward) or name not in ("an image", "a volume")
+    for scale in (1.0, 1e-6):
+        inputs = [x * scale for x in one.inputs]
+        expected = gradients(one.model, inputs)
+        with by_kernels(new):
+            found = gradients(new, inputs)
+        for a, b in zip(found, expected, strict=True):
+            assert float((a - b).norm()) < 1e-4 * float(b.norm())
 
 
 PARTS = {

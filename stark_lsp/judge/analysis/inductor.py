@@ -132,6 +132,8 @@ def program(
         raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
         torch.compiler.reset()
+    if seen.nothing:
+        raise NotTraceable("no rule fits it")
     runs = 2 if step else 1
     if len(codes) != runs or len(seen.calls) != 2 * runs:
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
@@ -263,6 +265,8 @@ class _Seen:
         self.own = Own(recipe.get("own") or {})
         self.fitting: list[str] = []
         """Families of which a rule fits."""
+        self.used = 0
+        """How many times a rule was used."""
         self.nothing = False
         """Whether rewriting was asked for and fits nowhere."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
@@ -280,10 +284,13 @@ class _Seen:
 
     def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
         """Compile a graph and watch what its program is called with."""
-        self.fitting = rewrites.fitting(graph.graph, self.own)
+        fitting = rewrites.fitting(graph.graph, self.own)
+        self.fitting += [family for family in fitting if family not in self.fitting]
         families = self._recipe.get("rewrites") or ()
-        if families and not rewrites.apply(graph.graph, families, self.own):
-            self.nothing = True
+        self.used += rewrites.apply(graph.graph, families, self.own)
+        self.nothing = bool(families) and not self.used
+        # Where backward is compiled behind it, a rule may fit there.
+        if self.nothing and not self._recipe.get("backward"):
             raise ValueError("nothing is rewritten")
         if self._recipe.get("products"):
             rewrites.apply(graph.graph, ["split"])

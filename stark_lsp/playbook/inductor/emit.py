@@ -55,7 +55,8 @@ def emit(
     if len(program.arguments) != len(made["arguments"]):
         raise CannotEmit("its program takes other arguments than it was called with")
     on_gpu = made["device"] == "cuda"
-    called = [one for one in handwritten.NAMES if f"torch.ops.stark.{one}." in made["code"]]
+    code = made["code"] + made.get("backward", {}).get("code", "")
+    called = [one for one in handwritten.NAMES if f"torch.ops.stark.{one}." in code]
     if not program.kernels and not called and not replayed:
         raise CannotEmit("torch.compile writes no kernel of its own for it")
     user = find_user_class(problem.slice.text, problem.qualname)
@@ -88,7 +89,7 @@ def emit(
     imports = [name for name in ("hashlib", "operator", "types") if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
-        own += [handwritten.written("tf32").strip()] if _ROUNDS.search(made["code"]) else []
+        own += [handwritten.written("tf32").strip()] if _ROUNDS.search(code) else []
         helpers = {**made.get("helpers", {}), **(back.made["helpers"] if back else {})}
         rows = triton.rows(kernels, helpers, names_of, own) if kernels or own else []
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
@@ -277,9 +278,9 @@ def _forward(
         Conditions on the module, None where its digest is compared.
     """
     old = f"self.{OLD_FORWARD}({forward.call})"
-    wanted = ["triton is not None"] if made.get("launches") or "torch.ops.stark." in made["code"] else []
-    # It rounds as cuDNN does where that may.
-    wanted += ["_stark_tf32()"] if _ROUNDS.search(made["code"]) else []
+    code = made["code"] + made.get("backward", {}).get("code", "")
+    wanted = ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
+    wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
     wanted += ["not torch.compiler.is_compiling()", *(named or ())]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)

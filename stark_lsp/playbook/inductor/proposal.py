@@ -195,11 +195,10 @@ class Recipes:
 
     async def _make(self, design: Design) -> AsCompiled | str:
         recipe = self._switches.recipe(design)
-        # Rules and precisions are for forward: nobody has measured what they do to gradients.
-        plain = not recipe.get("rewrites") and not recipe.get("products") and not recipe.get("plain")
-        if plain and self._problem.mode is Mode.TRAINING:
+        trained = not any(one.forward_alone for one in self._switches.on(design))
+        if trained and self._problem.mode is Mode.TRAINING and (self._facts is None or self._facts.training):
             step = await self._written(design, {**recipe, "backward": True})
-            if isinstance(step, AsCompiled):
+            if isinstance(step, AsCompiled) or recipe.get("rewrites"):
                 return step
             self._backward = step
         return await self._written(design, recipe)

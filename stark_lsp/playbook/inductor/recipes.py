@@ -95,6 +95,11 @@ class Switch:
     """its advice, in the place of a template."""
 
     @property
+    def forward_alone(self) -> bool:
+        """Whether it is for forward alone, which backward would compute anew; convolutions are replaced in both."""
+        return self.rewrites not in ("", CONVOLUTIONS) or bool(self.products) or self.plain
+
+    @property
     def strong(self) -> bool:
         """Whether it may change the time by a multiple, so that it is tried on the original as well."""
         return bool(self.rewrites) or self.replayed or self.products == "bf16x3"
@@ -111,8 +116,8 @@ class Switch:
 
     def serves(self, facts: Facts, call_ms: float, waiting: float = 0.0) -> bool:
         """Whether it can make a difference to a program that takes so long; `waiting` as in `Switches.following`."""
-        if facts.training and (self.rewrites or self.products or self.plain) and not self.source:
-            return False  # These are for forward alone, which backward would compute anew.
+        if facts.training and self.forward_alone and not self.source:
+            return False
         if self.rewrites:
             # On a CPU PyTorch's own windows are as fast.
             here = facts.device == "cuda" or self.name == ALGEBRA or bool(self.source)

@@ -41,7 +41,7 @@ from .attention import Attention, Called, HalfPrecision
 from .branches import Branches
 from .channels import Channels
 from .columns import Columns
-from .convolutions import Convolutions
+from .convolutions import Convolutions, InputGradients
 from .diagonal import Diagonal
 from .direct import Direct
 from .halves import Halves, ShortHalves
@@ -61,7 +61,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "attention": (Attention, HalfPrecision, Called),
         "halves": (Halves,),
         "short-halves": (ShortHalves,),
-        "convolutions": (Convolutions, Direct),
+        "convolutions": (Convolutions, InputGradients, Direct),
         "split": (Split,),
     }
 )

@@ -24,7 +24,7 @@ from torch.fx import Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .channels import Convolution, convolution_of, multiplications
-from .rule import Cannot, aten, shape_of
+from .rule import Cannot, aten, for_each, shape_of
 from .scaling import KEPT, ROUND, Scaling
 from .transposed import Kinds, kinds_of
 
@@ -182,7 +182,7 @@ class Convolutions(Scaling):
 
     def result(self) -> Node:
         """Return the convolution of rounded numbers, scaled back."""
-        of = convolution_of(self._node)
+        of = self._of()
         if of is None or self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
         (*_, channels), rank = self._channels(of), len(of.stride)
@@ -202,6 +202,9 @@ class Convolutions(Scaling):
         if of.bias is not None:
             found = self.call(aten.add.Tensor, found, self.call(aten.reshape.default, of.bias, like))
         return found
+
+    def _of(self) -> Convolution | None:
+        return convolution_of(self._node)
 
     def _channels(self, of: Convolution) -> tuple[int, int]:
         """Return the channels of each group, those of the result first, of a convolution that is worth it."""
@@ -278,6 +281,35 @@ class Convolutions(Scaling):
         made = self.call(torch.ops.prims.convert_element_type.default, made, torch.float16)
         made = self.call(aten.clone.default, made, memory_format=torch.contiguous_format)
         return made if size is None else self.call(aten.reshape.default, made, size)
+
+
+class InputGradients(Convolutions):
+    """The gradient of a convolution's input: its own gradient, brought back by a convolution the other way."""
+
+    OF = (operator.getitem,)
+
+    def replace(self) -> None:
+        """Put that in the place of what `aten.convolution_backward` gives first, which it need not compute then."""
+        super().replace()
+        behind = self._node.args[0]
+        behind.update_arg(10, [False, *behind.args[10][1:]])
+        behind.meta["val"] = (None, *behind.meta["val"][1:])
+
+    def _of(self) -> Convolution | None:
+        behind, place = self._node.args
+        if getattr(behind, "target", None) is not aten.convolution_backward.default or place != 0:
+            raise Cannot
+        gradient, _, weights, _, *how, transposed, _, groups, _ = behind.args
+        sizes, places, taps = (shape_of(one)[2:] for one in (self._node, gradient, weights))
+        stride, padding, dilation = (for_each(one, len(taps)) for one in how)
+        more = [0] * len(taps)
+        if not transposed:
+            each = zip(sizes, places, taps, stride, padding, dilation)
+            more = [
+                size - (count - 1) * step + 2 * around - (tap - 1) * apart - 1
+                for size, count, tap, step, around, apart in each
+            ]
+        return Convolution(gradient, weights, None, stride, padding, dilation, not transposed, more, groups)
 
 
 def rounding_of(of: Convolution) -> bool | None:
