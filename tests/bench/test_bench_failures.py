@@ -62,7 +62,6 @@ async def run(cell: Cell, folder: Path, said: Callable[[str], None] = lambda tex
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 async def test_a_model_that_hands_in_nothing_has_failed_and_what_it_took_counts(serve: Serve, tmp_path: Path) -> None:
     server = serve(lambda request: replies.refusal("cyber", "The request was declined."))
     own = {"system.md": "Words of our own."}

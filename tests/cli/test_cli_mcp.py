@@ -197,7 +197,6 @@ def test_a_right_and_a_wrong_candidate_are_judged_side_by_side(agent: Agent) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 def test_the_original_is_profiled(agent: Agent) -> None:
     profile = agent.call("profile", reference="norm.py", device="cpu")
     assert profile["runtime"]["median_ms"] > 0

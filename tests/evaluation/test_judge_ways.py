@@ -72,7 +72,6 @@ async def test_who_lacks_memory_for_backward_alone_is_not_blamed(tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 async def test_in_training_mode_the_profile_is_that_of_forward_and_backward(tmp_path: Path) -> None:
     problem = replace(make_problem(tmp_path / "model.py"), mode=Mode.TRAINING)
     async with judging(problem, tmp_path, settings=replace(QUICK, profile=True)) as (judge, _):

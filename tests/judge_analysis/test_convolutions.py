@@ -37,7 +37,7 @@ def rewritten(form: object, *given: torch.Tensor, family: str = "convolutions") 
     return made if used else None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     rank=st.integers(1, 3),
     taps=st.integers(1, 3),
@@ -76,7 +76,7 @@ def test_a_convolution_is_that_of_rounded_numbers(
     check(form, x, w, b, up)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     rank=st.integers(1, 3),
     size=st.integers(3, 7),
@@ -164,7 +164,7 @@ DIRECT = {
 }
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     rank=st.integers(1, 3),
     taps=st.integers(1, 3),

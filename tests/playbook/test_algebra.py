@@ -66,8 +66,7 @@ FORMS = {
 }
 
 
-OFTEN = ("columns", "places", "pools")
-"""One of each kind."""
+OFTEN = ("places",)
 
 
 def rewritten(one: Bench) -> Written:

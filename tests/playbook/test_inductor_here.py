@@ -17,7 +17,6 @@ NAMES = (
     "convolution_direct",
     "convolution_transposed_volume",
     "cross_entropy",
-    "linear",
 )
 
 

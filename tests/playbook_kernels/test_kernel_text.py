@@ -193,7 +193,6 @@ def clashing(device: str) -> list[tuple[KernelSpec, Variant, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 def test_an_operand_may_be_called_like_anything_in_the_generated_text(tmp_path: Path) -> None:
     kernels = clashing("cpu")
     assert {"shape", "torch", "lane", "begin"} <= {o.name for s, _, _ in kernels for o in s.operands}
@@ -253,7 +252,6 @@ def test_only_the_headers_in_use_are_included() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_nvcc_accepts_random_kernels_without_a_warning(tmp_path: Path) -> None:
     kernels: list[tuple[KernelSpec, Variant, str]] = []
