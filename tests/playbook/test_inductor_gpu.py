@@ -219,12 +219,18 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     # Copying 100 MiB takes longer than launching five kernels.
     assert names(plain, replace(of_images, copied=100 << 20), 0.2) == [["tuning"], ["layout"]]
     layout = next(one for one in recipes.Switches().following(plain, of_images, 0.2) if one.label("layout"))
-    assert names(layout, of_images, 0.2) == [["layout", "launch"]]
+    assert names(layout, of_images, 0.2) == [["layout", "tuning"], ["layout", "launch"]]
+    # Where what torch.compile writes is wrong, it is repaired by the layout, and has as much to gain as before.
+    repaired = recipes.safer(plain)
+    assert repaired is not None
+    assert names(repaired, rounded, 20.0)[0] == ["layout", "convolutions"]
+    six = Design(STRATEGY, ((recipes.PRODUCTS, "bf16x6"),))
+    assert names(six, replace(of_images, products=True), 0.2)[-1] == ["products", "launch"]
     assert names(plain, recipes.Facts("cpu", True, True, 3, 5), 0.2) == []
     reached: list[Design] = []
 
     def walk(design: Design) -> None:
-        for one in recipes.Switches().following(design, recipes.Facts("cuda", True, True, 3, 5), 0.1):
+        for one in recipes.Switches().following(design, recipes.Facts("cuda", True, False, 3, 5), 0.1):
             reached.append(one)
             walk(one)
 

@@ -135,18 +135,17 @@ class Switch:
 
 
 _TRITON = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
-_FUSE = MappingProxyType({"benchmark_epilogue_fusion": False})
+# Padded strides may be read where they were not written: pytorch/pytorch#194281, as of torch 2.11.
+_FUSE = MappingProxyType({"benchmark_epilogue_fusion": False, "comprehensive_padding": False})
 _SEARCHED = MappingProxyType({"max_autotune_pointwise": True, "coordinate_descent_tuning": True})
-_AS_GIVEN = MappingProxyType({"layout_optimization": False})
+_AS_GIVEN = MappingProxyType({"layout_optimization": False, "comprehensive_padding": False})
 SWITCHES = (
     Switch(ALGEBRA, "sums", "Compute less by algebra: sums before products", "algebra", rewrites="sums"),
     Switch(WINDOWS, "shifted", "Read images once for all places of a window", "windows", rewrites="windows"),
     Switch(
         CONVOLUTIONS, "rounded", "Take convolutions on float16 tensor cores", CONVOLUTIONS, _FUSE, rewrites=CONVOLUTIONS
     ),
-    Switch(
-        TRANSPOSED, "gathered", "Compute transposed convolutions as ordinary ones", "transposed", rewrites="transposed"
-    ),
+    Switch(TRANSPOSED, "gathered", "Compute transposed convolutions as ordinary ones", TRANSPOSED, rewrites=TRANSPOSED),
     Switch(
         ATTENTION, STREAMED, "Take attention a tile of scores at a time, on tensor cores", ATTENTION, rewrites=ATTENTION
     ),
@@ -230,8 +229,9 @@ class Switches:
     def following(self, design: Design, facts: Facts, call_ms: float, waiting: float = 0.0) -> Iterator[Design]:
         """Yield the designs with one more switch on, the most promising first.
 
-        Only switches behind the last one that is on are turned on, so that no design is reached in two ways, but for
-        the first: a model has attention, products and many launches, and one attempt shows what all that is worth.
+        Only switches behind the last one that is on are turned on, so that no design is reached in two ways. But first
+        come all that join: a model has attention, products and many launches, and one attempt shows what that is worth.
+        And behind the layout come all: what torch.compile writes is repaired by it where it is wrong.
 
         Parameters
         ----------
@@ -241,12 +241,12 @@ class Switches:
             Share of it in which the GPU was seen to have nothing to do.
         """
         on = self.on(design)
-        last = max((self._all.index(one) for one in on), default=-1)
-        behind = self._all[last + 1 :]
+        order = [one.name for one in self._all]
+        last = max((order.index(one.name) for one in on if one.name != LAYOUT), default=-1)
+        behind = tuple(one for one in self._all if order.index(one.name) > last and not one.repair)
         if waiting > MUCH:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
-        free = [one for one in behind if design.label(one.name) is None and not one.repair]
-        serving = [one for one in free if one.serves(facts, call_ms, waiting)]
+        serving = [one for one in behind if design.label(one.name) is None and one.serves(facts, call_ms, waiting)]
         # Work that need not be done is not made quicker first; launches for what is left are saved with it.
         less = [one for one in serving if one.name == ALGEBRA]
         graph = [one for one in serving if one.replayed and not one.plain and waiting > MUCH]
@@ -264,7 +264,7 @@ class Switches:
 
 def safer(design: Design) -> Design | None:
     """Return the design to try where one gave wrong results: shorter sums, more parts; None if there is none."""
-    # In another layout cuDNN may take TF32 where the original's has none.
+    # In another layout cuDNN may take TF32 where the original's has none; and see what is padded.
     made = design if design.kernels else Design(STRATEGY, ((LAYOUT, "as-given"),))
     products = {HALVES: SHORT_HALVES, SHORT_HALVES: "bf16x6", "bf16x3": "bf16x6"}.get(design.label(PRODUCTS) or "")
     if products is not None:
