@@ -228,6 +228,8 @@ def test_what_is_not_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     last = x.to(memory_format=torch.channels_last)
     for form, image in ((F.conv_transpose2d, x), (F.conv2d, last), (lambda x, w: F.conv2d(x, w[:, :2], groups=2), x)):
         assert rewritten(form, image, w) is None
+    # A shortcut of a network that halves its images.
+    assert rewritten(lambda x, w: F.conv2d(x, w, stride=2), x, torch.randn(4, 4, 1, 1)) is None
     monkeypatch.setattr(direct, "LONGEST", 35)
     assert rewritten(F.conv2d, x, w) is None
 

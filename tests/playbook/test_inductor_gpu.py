@@ -197,6 +197,11 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     assert names(plain, replace(shifted, device="cpu"), 20.0) == [["algebra"]]
     rounded = replace(of_images, rewrites=frozenset({"convolutions"}))
     assert names(plain, rounded, 20.0)[0] == ["convolutions"]
+    # In a model that waits for launches a graph comes first: it is written much sooner.
+    waits = [one.kernels for one in recipes.Switches().following(plain, rounded, 0.2, waiting=0.4)]
+    assert [[name for name, _ in one] for one in waits] == [
+        ["launch"], ["convolutions", "launch"], ["convolutions"], ["tuning"], ["layout"]
+    ]  # fmt: skip
     turned = replace(of_images, rewrites=frozenset({"transposed", "convolutions"}))
     assert names(plain, turned, 20.0)[:2] == [["convolutions"], ["transposed"]]
     # Convolutions are replaced in what is written for backward as well, other rewrites are for forward alone.
@@ -211,8 +216,8 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     # What is left of less work are launches.
     one_graph = recipes.Switches().following(plain, shifted, 0.2, waiting=0.2)
     assert [name for name, _ in next(one_graph).kernels] == ["algebra", "launch"]
-    waits = next(recipes.Switches().following(plain, of_attention, 0.2))
-    assert [name for name, _ in waits.kernels] == ["attention", "products", "launch"]
+    joined = next(recipes.Switches().following(plain, of_attention, 0.2))
+    assert [name for name, _ in joined.kernels] == ["attention", "products", "launch"]
     # A GPU that was seen to wait for a third of a long call would not by the usual time of a launch.
     waits_long = recipes.Switches().following(plain, replace(of_images, copied=40 << 20), 1.0, waiting=0.3)
     assert [name for name, _ in next(waits_long).kernels] == ["launch"]

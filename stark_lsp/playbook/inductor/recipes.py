@@ -248,18 +248,18 @@ class Switches:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
         serving = [one for one in behind if design.label(one.name) is None and one.serves(facts, call_ms, waiting)]
         # Work that need not be done is not made quicker first; launches for what is left are saved with it.
-        less = [one for one in serving if one.name == ALGEBRA]
         graph = [one for one in serving if one.replayed and not one.plain and waiting > MUCH]
-        for one in less:
-            yield Design(STRATEGY, (*design.kernels, *((each.name, each.label) for each in (one, *graph))))
+        groups = [[one, *graph] for one in serving if one.name == ALGEBRA]
+        # A graph is written in seconds, a model's convolutions in a minute, and small ones are no faster.
+        groups += [[one] for one in graph if any(each.name == CONVOLUTIONS for each in serving)]
         # Where kernels take a part of their time, launches soon take the rest.
         together = [one for one in self._all if one in serving and (one.joins or (one.replayed and not one.plain))]
-        if len(together) > 1:
-            yield Design(STRATEGY, (*design.kernels, *((one.name, one.label) for one in together)))
-        for one in serving:
-            # The original's own kernels are nothing that other switches change.
-            if (one not in less or graph) and not (one.plain and on):
-                yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
+        groups += [together] if len(together) > 1 else []
+        # The original's own kernels are nothing that other switches change.
+        groups += [[one] for one in serving if not (one.plain and on)]
+        for number, group in enumerate(groups):
+            if group not in groups[:number]:
+                yield Design(STRATEGY, (*design.kernels, *((one.name, one.label) for one in group)))
 
 
 def safer(design: Design) -> Design | None:

@@ -60,7 +60,9 @@ class Direct(Scaling):
             raise Cannot
         if multiplications(self._node, of) < LEAST or math.prod(shape_of(of.weights)[1:]) > LONGEST:
             raise Cannot
-        if rounding_of(of) is not None:
+        # Of places far apart and nothing around them, channels last is the better order, which PyTorch's own have then.
+        strided = math.prod(of.stride) > 1 and math.prod(shape_of(of.weights)[2:]) == 1
+        if strided or rounding_of(of) is not None:
             raise Cannot
         given = [list(of.stride), list(of.padding), list(of.dilation)]
         found = self.call(torch.ops.stark.direct.default, of.x, *self._parts(of.weights), *given)
