@@ -6,6 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.select_algorithm import AlgorithmSelectorCache
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -45,3 +47,16 @@ def test_a_tensor_is_told_by_where_it_lies_and_not_by_strides_that_are_never_tak
     x = torch.randn(1, 64, 30)
     assert key(x.as_strided(x.shape, (30, 30, 1))) == key(x)
     assert key(x.as_strided((1, 30, 64), (1920, 1, 30))) != key(x.as_strided((1, 30, 64), (1920, 64, 1)))
+
+
+def test_templates_are_compiled_by_threads_and_other_kernels_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(AsyncCompile, "use_process_pool", lambda *_: True)
+    monkeypatch.setattr(
+        AlgorithmSelectorCache, "make_precompile_fn", lambda *_: asked.append(AsyncCompile.use_process_pool())
+    )
+    with inductor_gpu.by({}):
+        AlgorithmSelectorCache.make_precompile_fn(None, [])
+        asked.append(AsyncCompile.use_process_pool())
+    AlgorithmSelectorCache.make_precompile_fn(None, [])
+    assert asked == [False, True, True]

@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -60,7 +61,7 @@ def by(recipe: Mapping[str, Any]) -> Iterator[None]:
         raise NotTraceable(f"torch {torch.__version__} has no {missing[0]}")
     # Inductor does so too, but for what is kept for backward.
     options |= {"joint_custom_pre_pass": made_there} if hasattr(torch._inductor.config, "joint_custom_pre_pass") else {}
-    with torch._inductor.config.patch(options), _products(str(recipe.get("products") or "")):
+    with torch._inductor.config.patch(options), _products(str(recipe.get("products") or "")), _compiled_here():
         yield
 
 
@@ -98,6 +99,25 @@ def _products(precision: str) -> Iterator[None]:
         for one, template in zip(changed, before):
             one.template = template
             _forget(one)
+
+
+@contextlib.contextmanager
+def _compiled_here() -> Iterator[None]:
+    """Have templates be compiled by threads: what Inductor's processes compile is compiled again to be timed."""
+    from torch._inductor.async_compile import AsyncCompile
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache
+
+    make = getattr(AlgorithmSelectorCache, "make_precompile_fn", None)
+    if make is None or not hasattr(AsyncCompile, "use_process_pool"):
+        yield
+        return
+
+    def made(*given: Any, **more: Any) -> Any:
+        with mock.patch.object(AsyncCompile, "use_process_pool", return_value=False):
+            return make(*given, **more)
+
+    with mock.patch.object(AlgorithmSelectorCache, "make_precompile_fn", made):
+        yield
 
 
 @contextlib.contextmanager
