@@ -151,6 +151,17 @@ def test_a_file_that_grows_while_it_is_copied_is_too_large(tmp_path: Path, monke
         copies.copy_tree(str(tmp_path / "made"), str(tmp_path / "copy"), 150)
 
 
+def test_empty_files_and_folders_are_counted_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        (tmp_path / "made" / str(number)).mkdir(parents=True)
+        (tmp_path / "made" / str(number) / "empty").touch()
+    monkeypatch.setattr(copies, "ENTRIES", 7)
+    assert copies.copy_tree(str(tmp_path / "made"), str(tmp_path / "copy"), 0) == 0
+    (tmp_path / "made" / "one more").touch()
+    with pytest.raises(copies.TooLarge, match="more than 7"):
+        copies.copy_tree(str(tmp_path / "made"), str(tmp_path / "copy"), 0)
+
+
 def test_nothing_is_kept_of_one_that_compiled_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TRITON_LIMIT", 50)
     kept(TritonCache(str(tmp_path), []), tmp_path, "a", 100)

@@ -12,6 +12,8 @@ from typing import BinaryIO
 CHUNK = 1 << 20
 DEPTH = 32
 """Folders within folders that are copied; no compiler nests them deeper."""
+ENTRIES = 1 << 16
+"""Files and folders that are copied: empty ones take no bytes, and still time and room."""
 
 
 class TooLarge(Exception):
@@ -33,12 +35,15 @@ def copy_tree(source: str, target: str, limit: int) -> int:
     Raises
     ------
     TooLarge
-        There are more bytes than the limit, or folders too deep.
+        There are more bytes than the limit, too many files and folders, or folders too deep.
     OSError
         There is no such folder.
     """
-    total = 0
+    total = entries = 0
     for where, _, names, folder in os.fwalk(source):
+        entries += 1 + len(names)
+        if entries > ENTRIES:
+            raise TooLarge(f"more than {ENTRIES} files and folders")
         inner = os.path.relpath(where, source)
         if inner.count(os.sep) >= DEPTH:
             raise TooLarge(f"more than {DEPTH} folders within folders")
