@@ -135,7 +135,7 @@ class Switch:
 
 
 _TRITON = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
-# Padded strides may be read where they were not written: pytorch/pytorch#194281, as of torch 2.11.
+# Padded strides may be read where they were not written, by torch 2.11: as in pytorch/pytorch#194281.
 _FUSE = MappingProxyType({"benchmark_epilogue_fusion": False, "comprehensive_padding": False})
 _SEARCHED = MappingProxyType({"max_autotune_pointwise": True, "coordinate_descent_tuning": True})
 _AS_GIVEN = MappingProxyType({"layout_optimization": False, "comprehensive_padding": False})
