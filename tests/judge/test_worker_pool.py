@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,15 @@ pytest.importorskip("torch")
 from stark_lsp.contract import process_trees
 from stark_lsp.contract.prctl import adopt_orphans
 from stark_lsp.judge.device.turns import Turns
-from stark_lsp.judge.processes import pool, runners
+from stark_lsp.judge.processes import pool, spawning
 from stark_lsp.judge.processes.confinement import Confinement
 from stark_lsp.judge.processes.environment import cpu_threads, runner_environment
 from stark_lsp.judge.processes.failures import RunnerForged
-from stark_lsp.judge.processes.pool import AT_ONCE, BUILDER, COMPILER, RUNNER, Pool
+from stark_lsp.judge.processes.folders import Folder
+from stark_lsp.judge.processes.pool import AT_ONCE, Pool
+from stark_lsp.judge.processes.spawning import BUILDER, COMPILER, RUNNER, start
 from stark_lsp.judge.sandbox import Layer
+from stark_lsp.judge.service import early
 
 
 @pytest.fixture
@@ -133,7 +137,7 @@ def test_nothing_is_left_of_a_process_that_could_not_be_started(
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError("Resource temporarily unavailable")
 
-    monkeypatch.setattr(runners._FORKING, "submit", refuse)
+    monkeypatch.setattr(spawning._FORKING, "submit", refuse)
     with pytest.raises(OSError, match="temporarily"):
         children.take(RUNNER)
     assert running(tmp_path / "children") == 0
@@ -365,4 +369,46 @@ def test_an_orphan_of_a_child_ends_with_it(children: Pool) -> None:
 
 def test_beside_a_gpu_children_take_few_cpu_threads(tmp_path: Path) -> None:
     assert [cpu_threads("cpu", 64), cpu_threads("cuda", 64), cpu_threads("cuda", 2)] == [64, 8, 2]
-    assert runner_environment("cpu", 2, str(tmp_path))["OMP_NUM_THREADS"] == "2"
+    assert runner_environment(2, str(tmp_path))["OMP_NUM_THREADS"] == "2"
+
+
+def test_what_came_up_before_the_pool_is_taken_or_ended(tmp_path: Path, turns: Turns) -> None:
+    environment = runner_environment(2, str(tmp_path))
+    fits, sees_a_gpu = (start(RUNNER, environment, Folder(str(tmp_path)), on_gpu=on_gpu) for on_gpu in (False, True))
+    made = Pool(
+        environment,
+        str(tmp_path),
+        10_000,
+        Confinement(Layer.PROCESS, gpu=False),
+        None,
+        turns=turns,
+        early=(fits, sees_a_gpu),
+    )
+    made.begin(RUNNER, RUNNER)
+    assert sees_a_gpu.process.wait(10.0) != 0
+    assert not Path(sees_a_gpu.files.path).exists()
+    taken = [made.reference_runner() for _ in range(2)]
+    for runner in taken:
+        runner.wait_ready()
+    assert fits.process.pid in [runner.pid for runner in taken]
+    assert len({runner.pid for runner in taken}) == 2 == len(made._kept)
+    for runner in taken:
+        made.end(runner)
+
+
+def test_children_come_up_early_only_on_many_cores_with_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"rounds": 9, "compile_baseline": True}
+    assert early.roles(settings, writing=True) == [RUNNER] * 2 + [COMPILER] * 2
+    assert early.roles({"rounds": 1, "compile_baseline": False}, writing=True) == [RUNNER]
+    given: dict[str, Any] = {"settings": settings, "folder": str(tmp_path), "cache_dir": str(tmp_path)}
+    monkeypatch.setattr(early, "GPU", (str(tmp_path),))
+    for cores, device in ((2, "auto"), (64, "cpu")):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert early.begun({"device": device}, writing=False, **given) == ()
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    begun = early.begun({"device": "auto"}, writing=False, **given)
+    for one in begun:
+        assert one.socket is not None
+        one.process.kill()
+        one.process.wait()
+    assert [one.role for one in begun] == [RUNNER, RUNNER, COMPILER]

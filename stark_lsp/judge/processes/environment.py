@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from ..building.cache import inductor_folder
-from ..device import fingerprint
 
 FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
@@ -20,13 +19,15 @@ def cpu_threads(device: str, threads: int) -> int:
     return threads if device == "cpu" else min(threads, BESIDE_A_GPU)
 
 
-def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, str]:
+def runner_environment(threads: int, cache_dir: str, arch: str = "") -> dict[str, str]:
     """Return the environment that all children of a judge start from.
 
     Parameters
     ----------
     threads
         CPU threads for torch and for kernels with OpenMP.
+    arch
+        GPU architecture to build for, see `fingerprint.architecture`; empty for none, or for all that are there.
     """
     jobs = str(max(1, min(4, os.cpu_count() or 1)))
     environment = {
@@ -41,7 +42,6 @@ def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, s
         "TORCHINDUCTOR_VEC_ISA_OK": os.environ.get("TORCHINDUCTOR_VEC_ISA_OK", "1"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    arch = fingerprint.architecture(device)
     if arch:
         environment["TORCH_CUDA_ARCH_LIST"] = arch
     return environment

@@ -29,10 +29,8 @@ from .failures import RunnerFailure
 from .folders import Folder
 from .limits import Limits
 from .runners import RunnerProcess
+from .spawning import BUILDER, COMPILER, RUNNER, Started
 
-RUNNER = "runner"
-COMPILER = "compiler"
-BUILDER = "builder"
 AT_ONCE = 4
 """Children that are started ahead, or ended behind a verdict, at the same time."""
 DRIVER_LIMIT = 64 << 20
@@ -68,6 +66,8 @@ class Pool:
     """Keep the start of spares apart from timing, which it would disturb."""
     spares: int = 1
     """How many runners, and as many builders, are to be ready."""
+    early: tuple[Started, ...] = ()
+    """Runners for the user's own code that came up before there was a pool."""
 
     def __post_init__(self) -> None:
         self._driver = os.path.join(self.folder, DRIVER)
@@ -88,12 +88,19 @@ class Pool:
         self._kept: list[RunnerProcess] = []
         self._strangers = set(process_trees.descendants(os.getpid()))
         """What runs below this process and is none of these; left alone."""
+        self._strangers -= {started.process.pid for started in self.early}
         self._keeping = threading.RLock()
 
     def begin(self, *roles: str) -> None:
-        """Start runners for the user's own code before they are wanted."""
-        for role in roles:
-            self._ahead[role].append(self._start(role, None))
+        """See that these runners for the user's own code come up before they are wanted."""
+        for started in self.early:
+            self._ahead[started.role].append(self._start(started.role, None, started=started))
+        for role, ahead in self._ahead.items():
+            for child in [child for child in ahead if child.on_gpu != self._on_gpu]:
+                # There was a GPU, but torch does not see it.
+                ahead.remove(child)
+                self.end(child)
+            ahead += [self._start(role, None) for _ in range(roles.count(role) - len(ahead))]
 
     def end_ahead(self, role: str) -> None:
         """End those that nobody has taken."""
@@ -299,8 +306,14 @@ class Pool:
                 copies.copy_tree(made, f"{self._driver}.new", DRIVER_LIMIT)
                 os.rename(f"{self._driver}.new", self._driver)
 
-    def _start(self, role: str, confinement: Confinement | None, tool: Tool | None = None) -> RunnerProcess:
-        folder = Folder(self.folder)
+    def _start(
+        self,
+        role: str,
+        confinement: Confinement | None,
+        tool: Tool | None = None,
+        started: Started | None = None,
+    ) -> RunnerProcess:
+        folder = Folder(self.folder) if started is None else started.files
         if role == RUNNER and confinement is not None:
             with contextlib.suppress(OSError, copies.TooLarge):
                 driver = os.path.join(folder.temporary, DRIVER)
@@ -318,7 +331,10 @@ class Pool:
                     limits=self.limits if confinement is not None else None,
                     tool=tool,
                     # A tool may not know memory that processes share.
-                    on_gpu=self._on_gpu and role != BUILDER and tool is None,
+                    on_gpu=self._on_gpu and role != BUILDER and tool is None
+                    if started is None
+                    else started.socket is not None,
+                    started=started,
                 )
                 self._kept.append(child)
         except BaseException:

@@ -8,10 +8,8 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +18,7 @@ from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, DeadlineP
 from ..transport import claims, tensorfile
 from ..transport.exchange import Exchange, Overflow
 from ..transport.handover import Gpu
+from . import spawning
 from .capture import Capture
 from .confinement import Confinement, Tool
 from .failures import RunnerDied, RunnerError, RunnerExceeded, RunnerFlooded, RunnerForged, RunnerTimedOut
@@ -41,9 +40,6 @@ DRAIN_S = 0.2
 """Longest wait for what has been printed to be read."""
 START_S = 120.0
 """A runner that has not imported torch after this long never will."""
-_FORKING = ThreadPoolExecutor(1, thread_name_prefix="stark-spawner")
-"""Starts all children: a parent-death signal (prctl(2), PR_SET_PDEATHSIG) fires when the *thread* that forked ends."""
-
 
 Builder = Callable[[dict[str, Any]], dict[str, Any]]
 """Answers a runner's request to build something: `{"library": path}` or `{"error": text}`."""
@@ -69,6 +65,8 @@ class RunnerProcess:
     """Runs it under a tool; only for a confined one."""
     on_gpu: bool = False
     """Whether it shares memory on the GPU with the judge, see `warm_up`."""
+    started: spawning.Started | None = None
+    """What there is of it already; else it is started."""
 
     def __post_init__(self) -> None:
         self.exchange: Exchange | None = None
@@ -76,16 +74,11 @@ class RunnerProcess:
         self.device = "cuda" if self.on_gpu else "cpu"
         """Where its outputs are compared."""
         self._gpu: Gpu | None = None
-        self._socket: socket.socket | None = None
-        """By which that memory is handed over."""
-        its = None
-        if self.on_gpu:
-            self._socket, its = socket.socketpair()
-        try:
-            self._process = self._started(its)
-        finally:
-            if its is not None:
-                its.close()
+        started = self.started or spawning.start(
+            self.role, self.environment, self.files, on_gpu=self.on_gpu, confinement=self.confinement, tool=self.tool
+        )
+        self._process, self._socket = started.process, started.socket
+        """By the socket that memory is handed over."""
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         write_fd, read_fd, log_fd = (os.dup(stream.fileno()) for stream in streams if stream is not None)
         for stream in streams:
@@ -105,29 +98,6 @@ class RunnerProcess:
         """Seconds during which compilers were at work, over all requests."""
         self.stuck = False
         """Whether it could not be killed."""
-
-    def _started(self, its: socket.socket | None) -> subprocess.Popen[bytes]:
-        main = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
-        command = [sys.executable, "-u", main, self.role]
-        arguments = [f"cuda:{its.fileno()}"] if its is not None else []
-        environment = self.environment
-        if self.confinement is not None:
-            command, environment = self.confinement.apply(
-                self.role, command, environment, self.files, arguments=arguments, tool=self.tool
-            )
-        else:
-            command = [*command, "", *arguments]
-        return _FORKING.submit(
-            subprocess.Popen,
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env=environment,
-            cwd=self.files.out,
-            pass_fds=() if its is None else (its.fileno(),),
-        ).result()
 
     def give(self, path: str) -> str:
         """Hand a file over; returns the path under which the child can read it."""

@@ -16,8 +16,8 @@ from ..correctness import ieee
 from ..correctness.classify import Failed, Finding, asking, stages
 from ..correctness.verify import Verifier
 from ..processes.limits import RestWatch
-from ..processes.pool import RUNNER
 from ..processes.runners import RunnerProcess
+from ..processes.spawning import RUNNER
 from ..profile.assemble import make_profile, never_launched
 from ..timing import rounds, timing
 from ..timing.problem_runners import Progress, loading

@@ -21,8 +21,9 @@ from ..processes import confinement
 from ..processes.environment import cpu_threads, runner_environment
 from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.limits import Limits, memory_limit
-from ..processes.pool import BUILDER, COMPILER, RUNNER, Pool, spares
+from ..processes.pool import Pool, spares
 from ..processes.runners import RunnerProcess
+from ..processes.spawning import BUILDER, RUNNER, Started
 from ..profile import cost, roofline
 from ..profile.assemble import make_profile
 from ..profile.launches import profile_call
@@ -31,10 +32,10 @@ from ..reference.original import Original
 from ..reference.reference import Reference
 from ..timing import timing
 from ..timing.problem_runners import COMPILED, Bench, Progress, timing_inputs
-from ..timing.rounds import FEWEST
 from ..transport import handover, tensorfile
-from . import edited
+from . import early, edited
 from .attempt import WAITING_S, Attempt
+from .early import MANY_CORES
 from .told import Told
 from .writer import Writer
 
@@ -44,8 +45,6 @@ WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 """Of each side that torch.compile makes, the setting that asks for it."""
 LATE = "{} was still at work when nobody waited for it any more."
 PENDING, UNWANTED = "It is being compiled beside the search.", "Switched off."
-MANY_CORES = 8
-"""On fewer, what builds need is made when it is needed."""
 EXTENSIONS = "cpp_extension"
 """Named by every candidate that has something built."""
 SPARE_S = 30.0
@@ -63,6 +62,8 @@ class Judge:
         Private folder, removed by whoever made it.
     writing
         Whether `written` will be asked, so that it may come up already.
+    begun
+        What `early.begun` gave.
     """
 
     def __init__(
@@ -74,8 +75,9 @@ class Judge:
         progress: Progress,
         *,
         writing: bool = False,
+        begun: tuple[Started, ...] = (),
     ) -> None:
-        self.settings = settings
+        self.settings, self._begun = settings, begun
         load_s = float(settings["load_timeout_s"])
         busy = fingerprint.load_notes()
         os.makedirs(cache_dir, exist_ok=True)
@@ -160,17 +162,16 @@ class Judge:
         on_device = turns.Turns(locks, fingerprint.device_key(device))
         observe.STRANGERS.judges = on_device.judges
         self.pool = Pool(
-            runner_environment(device, self.threads, cache_dir),
+            runner_environment(self.threads, cache_dir, fingerprint.architecture(device)),
             original.folder,
             int(settings["log_limit"]),
             confinement.Confinement(chosen.layer, device == "cuda", confinement.project_files(original.path)),
             Limits(memory_limit(float(settings["memory_share"]))),
             on_device,
             spares=spares(device),
+            early=self._begun,
         )
-        # Eager and its twin, and what torch.compile makes; `written` gives nothing where that is switched off.
-        twin = int(settings["rounds"]) >= FEWEST
-        self.pool.begin(*[RUNNER] * (1 + twin), *[COMPILER] * (self._wanted("compile") * (1 + writing)))
+        self.pool.begin(*early.roles(settings, writing=writing))
         # The next candidate finds processes that have imported torch already.
         self.pool.fill(1)
 

@@ -19,6 +19,7 @@ from ...contract.errors import Bad, Broken, Reported, broken, describe, full_tex
 from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
 from ...contract.prctl import adopt_orphans, hide_memory
 from ...contract.scratch import remove_scratch
+from . import early
 from .told import Told
 
 ENDINGS_S = 0.5
@@ -178,12 +179,14 @@ class Worker:
         # What the interpreter keeps beside its own program (ninja, for one) is found without activation.
         os.environ["PATH"] = os.pathsep.join(filter(None, [os.path.dirname(sys.executable), os.environ.get("PATH")]))
         progress("Importing torch", 120.0)
+        cache_dir, writing = params["cache_dir"], bool(params.get("writing"))
+        given = params["problem"], params["settings"], self._folder, cache_dir
+        begun = early.begun(*given, writing=writing)
         with imports.uncollected():
             require_torch()
             from .judging import Judge
 
-        cache_dir, writing = params["cache_dir"], bool(params.get("writing"))
-        self._judge = Judge(params["problem"], params["settings"], self._folder, cache_dir, progress, writing=writing)
+        self._judge = Judge(*given, progress, writing=writing, begun=begun)
         self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
         return self._judge.describe()
 

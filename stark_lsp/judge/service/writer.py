@@ -10,8 +10,8 @@ from typing import Any
 
 from ..device.turns import Waiting
 from ..processes.failures import RunnerFailure
-from ..processes.pool import COMPILER
 from ..processes.runners import RunnerProcess
+from ..processes.spawning import COMPILER
 from ..timing.problem_runners import Bench
 
 

@@ -17,8 +17,9 @@ from ..correctness.classify import memory_full
 from ..device.turns import Turns, Waiting
 from ..inputs import constants
 from ..processes.failures import RunnerError, RunnerFailure
-from ..processes.pool import COMPILER, RUNNER, Pool
+from ..processes.pool import Pool
 from ..processes.runners import RunnerProcess
+from ..processes.spawning import COMPILER, RUNNER
 from ..reference.reference import Reference
 from . import intervals
 from .recheck import MOST, Recheck
