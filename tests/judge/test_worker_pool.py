@@ -373,42 +373,55 @@ def test_beside_a_gpu_children_take_few_cpu_threads(tmp_path: Path) -> None:
 
 
 def test_what_came_up_before_the_pool_is_taken_or_ended(tmp_path: Path, turns: Turns) -> None:
-    environment = runner_environment(2, str(tmp_path))
-    fits, sees_a_gpu = (start(RUNNER, environment, Folder(str(tmp_path)), on_gpu=on_gpu) for on_gpu in (False, True))
-    made = Pool(
-        environment,
-        str(tmp_path),
-        10_000,
-        Confinement(Layer.PROCESS, gpu=False),
-        None,
-        turns=turns,
-        early=(fits, sees_a_gpu),
+    environment, alone = runner_environment(2, str(tmp_path)), Confinement(Layer.PROCESS, gpu=False)
+    ours, spare, sees_a_gpu = begun = (
+        start(RUNNER, environment, Folder(str(tmp_path)), on_gpu=False),
+        start(RUNNER, environment, Folder(str(tmp_path)), on_gpu=False, confinement=alone),
+        start(RUNNER, environment, Folder(str(tmp_path)), on_gpu=True),
     )
+    made = Pool(environment, str(tmp_path), 10_000, alone, None, turns=turns, early=begun)
     made.begin(RUNNER, RUNNER)
     assert sees_a_gpu.process.wait(10.0) != 0
     assert not Path(sees_a_gpu.files.path).exists()
     taken = [made.reference_runner() for _ in range(2)]
     for runner in taken:
         runner.wait_ready()
-    assert fits.process.pid in [runner.pid for runner in taken]
-    assert len({runner.pid for runner in taken}) == 2 == len(made._kept)
+    assert ours.process.pid in [runner.pid for runner in taken]
+    taken.append(made.take(RUNNER))
+    assert taken[-1].pid == spare.process.pid
+    assert len({runner.pid for runner in taken}) == 3 == len(made._kept)
     for runner in taken:
         made.end(runner)
 
 
+def test_a_spare_that_came_up_too_early_for_what_candidates_import_ends(tmp_path: Path, turns: Turns) -> None:
+    environment, blind = runner_environment(2, str(tmp_path)), Confinement(Layer.PROCESS, gpu=False)
+    spare = start(RUNNER, environment, Folder(str(tmp_path)), on_gpu=False, confinement=blind)
+    sees = Confinement(Layer.PROCESS, gpu=False, read=[__file__])
+    made = Pool(environment, str(tmp_path), 10_000, sees, None, turns=turns, early=(spare,))
+    made.begin()
+    assert spare.process.wait(10.0) != 0
+    assert made._kept == []
+
+
 def test_children_come_up_early_only_on_many_cores_with_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"rounds": 9, "compile_baseline": True}
+    settings = {"rounds": 9, "compile_baseline": True, "isolation": "off"}
     assert early.roles(settings, writing=True) == [RUNNER] * 2 + [COMPILER] * 2
     assert early.roles({"rounds": 1, "compile_baseline": False}, writing=True) == [RUNNER]
     given: dict[str, Any] = {"settings": settings, "folder": str(tmp_path), "cache_dir": str(tmp_path)}
     monkeypatch.setattr(early, "GPU", (str(tmp_path),))
     for cores, device in ((2, "auto"), (64, "cpu")):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
-        assert early.begun({"device": device}, writing=False, **given) == ()
+        assert early.begun({"device": device}, writing=False, **given).result() == ()
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    begun = early.begun({"device": "auto"}, writing=False, **given)
+    begun = early.begun({"device": "auto"}, writing=False, **given).result()
     for one in begun:
         assert one.socket is not None
         one.process.kill()
         one.process.wait()
-    assert [one.role for one in begun] == [RUNNER, RUNNER, COMPILER]
+    assert [(one.role, one.confinement is not None) for one in begun] == [
+        (RUNNER, False),
+        (RUNNER, False),
+        (COMPILER, False),
+        (RUNNER, True),
+    ]

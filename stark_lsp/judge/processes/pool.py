@@ -67,7 +67,7 @@ class Pool:
     spares: int = 1
     """How many runners, and as many builders, are to be ready."""
     early: tuple[Started, ...] = ()
-    """Runners for the user's own code that came up before there was a pool."""
+    """Runners that came up before there was a pool."""
 
     def __post_init__(self) -> None:
         self._driver = os.path.join(self.folder, DRIVER)
@@ -92,14 +92,16 @@ class Pool:
         self._keeping = threading.RLock()
 
     def begin(self, *roles: str) -> None:
-        """See that these runners for the user's own code come up before they are wanted."""
+        """See that these runners for the user's own code come up before they are wanted; of `early` what is of use."""
         for started in self.early:
-            self._ahead[started.role].append(self._start(started.role, None, started=started))
+            if (started.socket is not None) != self._on_gpu or (started.confinement and self.confinement.read):
+                # torch does not see the GPU, or candidates may import what this one cannot.
+                self.end(self._start(started.role, None, started=started))
+            elif started.confinement:
+                self._spares[started.role].append(self._growing.submit(self._grow, started.role, started))
+            else:
+                self._ahead[started.role].append(self._start(started.role, None, started=started))
         for role, ahead in self._ahead.items():
-            for child in [child for child in ahead if child.on_gpu != self._on_gpu]:
-                # There was a GPU, but torch does not see it.
-                ahead.remove(child)
-                self.end(child)
             ahead += [self._start(role, None) for _ in range(roles.count(role) - len(ahead))]
 
     def end_ahead(self, role: str) -> None:
@@ -272,7 +274,7 @@ class Pool:
         for one in futures.wait(ended, timeout=seconds).done:
             one.result()
 
-    def _grow(self, role: str) -> RunnerProcess:
+    def _grow(self, role: str, started: Started | None = None) -> RunnerProcess:
         """Start a child and have it do ahead what can be done; the parts that disturb a timing wait for it.
 
         Raises `Broken` where it fails before it has met any candidate, `OSError` where it cannot be started.
@@ -281,7 +283,7 @@ class Pool:
             if role == RUNNER:
                 # Those who want a builder may be working themselves, and who works must not wait to work.
                 working.enter_context(self.turns.working())
-            child = self._start(role, self.confinement)
+            child = self._start(role, self.confinement, started=started)
             try:
                 if self._on_gpu:
                     working.close()
@@ -314,7 +316,7 @@ class Pool:
         started: Started | None = None,
     ) -> RunnerProcess:
         folder = Folder(self.folder) if started is None else started.files
-        if role == RUNNER and confinement is not None:
+        if role == RUNNER and confinement is not None and started is None:
             with contextlib.suppress(OSError, copies.TooLarge):
                 driver = os.path.join(folder.temporary, DRIVER)
                 copies.copy_tree(self._driver, driver, DRIVER_LIMIT)
@@ -331,9 +333,7 @@ class Pool:
                     limits=self.limits if confinement is not None else None,
                     tool=tool,
                     # A tool may not know memory that processes share.
-                    on_gpu=self._on_gpu and role != BUILDER and tool is None
-                    if started is None
-                    else started.socket is not None,
+                    on_gpu=self._on_gpu and role != BUILDER and tool is None,
                     started=started,
                 )
                 self._kept.append(child)

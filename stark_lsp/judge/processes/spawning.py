@@ -33,6 +33,8 @@ class Started:
     """Its private folder."""
     socket: socket.socket | None
     """By which GPU memory is handed over; none for a child that shares none."""
+    confinement: Confinement | None
+    """What it is kept in; None for the user's own code."""
 
 
 def start(
@@ -72,4 +74,4 @@ def start(
     finally:
         if its is not None:
             its.close()
-    return Started(role, process, files, ours)
+    return Started(role, process, files, ours, confinement)

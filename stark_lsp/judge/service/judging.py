@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import torch
@@ -75,7 +76,7 @@ class Judge:
         progress: Progress,
         *,
         writing: bool = False,
-        begun: tuple[Started, ...] = (),
+        begun: Future[tuple[Started, ...]] | None = None,
     ) -> None:
         self.settings, self._begun = settings, begun
         load_s = float(settings["load_timeout_s"])
@@ -169,7 +170,7 @@ class Judge:
             Limits(memory_limit(float(settings["memory_share"]))),
             on_device,
             spares=spares(device),
-            early=self._begun,
+            early=self._begun.result() if self._begun is not None else (),
         )
         self.pool.begin(*early.roles(settings, writing=writing))
         # The next candidate finds processes that have imported torch already.
