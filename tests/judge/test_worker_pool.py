@@ -20,7 +20,7 @@ from stark_lsp.contract import process_trees
 from stark_lsp.contract.prctl import adopt_orphans
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import pool, spawning
-from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.confinement import Confinement, private_environment
 from stark_lsp.judge.processes.environment import cpu_threads, runner_environment
 from stark_lsp.judge.processes.failures import RunnerForged
 from stark_lsp.judge.processes.folders import Folder
@@ -425,3 +425,10 @@ def test_children_come_up_early_only_on_many_cores_with_a_gpu(tmp_path: Path, mo
         (COMPILER, False),
         (RUNNER, True),
     ]
+
+
+def test_the_users_python_keeps_what_it_compiles_as_ever_and_a_candidate_writes_nothing(tmp_path: Path) -> None:
+    """Packages that were installed without bytecode, as uv does, would be compiled anew by each process."""
+    ours = runner_environment(2, str(tmp_path))
+    assert ours.get("PYTHONDONTWRITEBYTECODE") == os.environ.get("PYTHONDONTWRITEBYTECODE")
+    assert private_environment(ours, Folder(str(tmp_path)))["PYTHONDONTWRITEBYTECODE"] == "1"

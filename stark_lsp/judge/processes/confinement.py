@@ -98,6 +98,7 @@ def private_environment(environment: dict[str, str], folder: Folder) -> dict[str
     """Return an environment whose home, caches and temporary files lie in the child's own folder."""
     return {
         **environment,
+        "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": folder.out,
         "TMPDIR": folder.temporary,
         "XDG_CACHE_HOME": os.path.join(folder.out, "cache"),

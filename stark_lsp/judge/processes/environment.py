@@ -40,7 +40,6 @@ def runner_environment(threads: int, cache_dir: str, arch: str = "") -> dict[str
         # The instructions that the processor names are used without compiling a test of each, 7 s in a fresh cache:
         # a compiler that lacks them says so of the first kernel.
         "TORCHINDUCTOR_VEC_ISA_OK": os.environ.get("TORCHINDUCTOR_VEC_ISA_OK", "1"),
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
     if arch:
         environment["TORCH_CUDA_ARCH_LIST"] = arch
