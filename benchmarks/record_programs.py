@@ -148,6 +148,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(2, 40, 64), torch.randn(2, 64, 48)",
         {"options": TRITON, "products": "bf16x6"},
     ),
+    "slim": (
+        "self.l = nn.Linear(1000, 1100)",
+        "x",
+        "return F.relu(self.l(x))",
+        "torch.randn(20, 1000)",
+        {"rewrites": ["halves"]},
+    ),
     "softmax_long": ("pass", "x", "return torch.softmax(x, dim=-1)", "torch.randn(3, 70000)", {}),
 }
 

@@ -32,7 +32,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._triton import has_triton
 from triton.backends.compiler import GPUTarget
 
-from stark_lsp.judge.analysis import convolution, inductor, inductor_gpu, rewrites
+from stark_lsp.judge.analysis import convolution, inductor, inductor_gpu, rewrites, slim_template
 from stark_lsp.judge.analysis.rewrites import convolutions, direct
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
@@ -180,6 +180,7 @@ def main() -> int:
     with pretending():
         pass
     convolution.register()
+    slim_template.register()
     # One block, which need not be timed, and small convolutions.
     convolution.BLOCKS = ((32, 32, 32, 2, 4), (32, 32, 64, 2, 4))
     convolution.DIRECT_BLOCKS = ((32, 32, 16, 2, 4),)

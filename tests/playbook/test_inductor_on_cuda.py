@@ -389,6 +389,44 @@ def test_products_of_odd_sizes_are_taken_in_halves(name: str, bench: Callable[..
         assert ((ours - right).abs().max() / right.abs().max()).item() < 5e-6
 
 
+SLIM = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(3001, 2000)
+        self.down = nn.Linear(2000, 1003, bias=False)
+
+    def forward(self, x):
+        return self.down(F.relu(self.up(x)))
+
+
+def get_inputs():
+    return [torch.randn(17, 3001)]
+"""
+
+
+@pytest.mark.parametrize("name", ["halves", "short halves"])
+def test_products_with_few_rows_read_weights_once(name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(SLIM, place=moved)
+    new = written(one, Design(STRATEGY, DESIGNS[name]))
+    (x,) = one.inputs
+    x[3, 5], x[4, 7], x[5] = float("inf"), float("nan"), 1e-42
+    with torch.no_grad(), by_kernels(new):
+        found = new(x)
+    plain, exact = one.model(x), one.model.double()(x.double())
+    finite = exact.isfinite()
+    assert torch.equal(finite, found.isfinite())
+    torch.testing.assert_close(found[~finite], plain[~finite], equal_nan=True)
+    scale = exact[finite].abs().max()
+    ours, cublas = ((one.double()[finite] - exact[finite]).abs().max() / scale for one in (found, plain))
+    assert ours.item() < max(2 * cublas.item(), 1e-6)
+
+
 @pytest.mark.parametrize("name", ["as compiled", "graph", "captured"])
 def test_running_statistics_go_on_as_the_modules_do(name: str, bench: Callable[..., Bench]) -> None:
     one = bench(IMAGES, place=moved)

@@ -15,7 +15,7 @@ from unittest import mock
 
 import torch
 
-from . import convolution
+from . import convolution, slim_template
 from .frames import NotTraceable
 
 TEMPLATES = {"mm": ("mm", "addmm"), "bmm": ("bmm", "baddbmm")}
@@ -36,6 +36,12 @@ BLOCKS = {
 and numbers in parts want more registers than they leave."""
 PRODUCT = "allow_tf32=ALLOW_TF32"
 """What stands in a template's `tl.dot` where the precision of its products is chosen."""
+_TEMPLATES = {
+    "convolutions": convolution.register,
+    "halves": slim_template.register,
+    "short-halves": slim_template.register,
+}
+"""What has Inductor write the operators that a family of rewrites makes."""
 HELPER = re.compile(r"\btriton_helpers\.(\w+)")
 
 
@@ -50,9 +56,9 @@ def by(recipe: Mapping[str, Any]) -> Iterator[None]:
     """
     import torch._inductor.config
 
-    if "convolutions" in (recipe.get("rewrites") or ()):
+    for family in recipe.get("rewrites") or ():
         try:
-            convolution.register()
+            _TEMPLATES.get(family, bool)()
         except (ImportError, AttributeError, TypeError) as error:
             raise NotTraceable(f"torch {torch.__version__} has no templates as they are known here: {error}") from error
     options = dict(recipe.get("options") or {})

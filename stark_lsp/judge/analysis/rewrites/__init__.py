@@ -19,6 +19,7 @@ large filters, a call of a kernel that reads rows once.
 `attention`: **less goes through memory.** Scores are made, and used, a tile at a time.
 
 `halves`: **tensor cores take it.** A product of float32 is one of float16 parts; with `short-halves` in shorter sums.
+With few rows it is one of parts of TF32, by a kernel that reads the large matrix once (`slim`).
 
 `convolutions`: **float16's tensor cores take it** where TF32's did, with the same numbers (`convolutions`); where none
 did, those of TF32, in parts (`direct`).
@@ -49,6 +50,7 @@ from .own import Own
 from .places import Places
 from .pools import Pools
 from .rule import Cannot, Rule
+from .slim import Slim
 from .split import Split
 from .transposed import Transposed
 from .windows import Average, Depthwise, Maximum
@@ -59,8 +61,8 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "windows": (Depthwise, Average, Maximum),
         "transposed": (Transposed,),
         "attention": (Attention, HalfPrecision, Called),
-        "halves": (Halves,),
-        "short-halves": (ShortHalves,),
+        "halves": (Halves, Slim),
+        "short-halves": (ShortHalves, Slim),
         "convolutions": (Convolutions, InputGradients, Direct),
         "split": (Split,),
     }

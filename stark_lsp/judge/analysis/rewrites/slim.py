@@ -1,0 +1,93 @@
+"""A product of float32 with few rows, such as a linear layer's of a small batch, by tensor cores in parts of TF32.
+
+What takes time is to read the large matrix. cuBLAS has such products on ordinary cores, in a quarter to eight tenths
+of the memory's rate. One kernel reads blocks of the large matrix once, side by side along the inner dimension as well,
+and each number is the sum of one that TF32 has and of what is left of it; three of the four products of these are
+taken, the fourth is below what float32 keeps. What the pieces of the inner dimension give is summed.
+
+Parts of this kind: Ootomo and Yokota, *Recovering single precision accuracy from Tensor Cores while surpassing the
+FP32 theoretical peak performance*, 2022, arxiv.org/abs/2203.03341.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .rule import Cannot, Rule, aten, shape_of
+
+FEWEST, MOST = 2, 256
+"""Rows; one is a matrix times a vector, at which cuBLAS is good."""
+LEAST = 1 << 20
+"""Numbers of the large matrix from which it is worth a kernel."""
+COLUMNS, STEP = 64, 64
+"""Columns of a block, and how much of the inner dimension it takes at a time."""
+PROGRAMS = 256
+"""So many are to run side by side: two for each multiprocessor of an H100."""
+SHORTEST = 256
+"""Of a piece of the inner dimension."""
+
+
+def slim(x: torch.Tensor, other: torch.Tensor, parts: int) -> torch.Tensor:
+    """Return the products of pieces of the inner dimension, of which the sum is `x @ other`.
+
+    Parameters
+    ----------
+    x, other
+        Matrices of float32.
+    parts
+        How many pieces there are; each is a multiple of `STEP` long, but the last.
+    """
+    each = length(x.shape[1], parts)
+    pieces = zip(x.split(each, 1), other.split(each, 0))
+    return torch.stack([one @ another for one, another in pieces])
+
+
+def length(inner: int, parts: int) -> int:
+    """Return how long a piece is."""
+    return -(-inner // (parts * STEP)) * STEP
+
+
+def parts_of(rows: int, inner: int, columns: int) -> int:
+    """Return in how many pieces the inner dimension goes."""
+    blocks, parts = -(-rows // block_of(rows)) * -(-columns // COLUMNS), 1
+    while parts * blocks < PROGRAMS and inner >= 2 * parts * SHORTEST:
+        parts *= 2
+    # None is empty.
+    return -(-inner // length(inner, parts))
+
+
+def block_of(rows: int) -> int:
+    """Return how many rows a block has."""
+    return max(16, min(128, 1 << (rows - 1).bit_length()))
+
+
+def _slim_like(x: torch.Tensor, other: torch.Tensor, parts: int) -> torch.Tensor:
+    return x.new_empty((parts, x.shape[0], other.shape[1]))
+
+
+_LIBRARY = torch.library.Library("stark", "FRAGMENT")
+_LIBRARY.define("slim(Tensor x, Tensor other, int parts) -> Tensor")
+_LIBRARY.impl("slim", slim, "CompositeExplicitAutograd")
+_LIBRARY.impl("slim", _slim_like, "Meta")
+
+
+class Slim(Rule):
+    """`a @ b`, or that and a bias, with few rows."""
+
+    OF = (aten.mm.default, aten.addmm.default)
+
+    def result(self) -> Node:
+        """Return the sum of the products of pieces."""
+        args: tuple[Any, ...] = self._node.args
+        if self._node.kwargs or self._node.meta["val"].dtype is not torch.float32:
+            raise Cannot
+        one, other = args[-2:]
+        (rows, inner), (_, columns) = shape_of(one), shape_of(other)
+        if not FEWEST <= rows <= MOST or inner < SHORTEST or inner * columns < LEAST:
+            raise Cannot
+        found = self.call(torch.ops.stark.slim.default, one, other, parts_of(rows, inner, columns))
+        total = self.call(aten.sum.dim_IntList, found, [0])
+        return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])

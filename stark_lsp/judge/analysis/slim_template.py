@@ -1,0 +1,90 @@
+"""A kernel for the operator of `rewrites.slim`, as Inductor's template."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from typing import Any
+
+import torch
+
+from .rewrites.slim import COLUMNS, STEP, block_of, length
+
+SOURCE = r"""
+{{def_kernel("X", "OTHER")}}
+    program = tl.program_id(0).to(INDEX_DTYPE)
+    columns = (COLUMNS + BLOCK_N - 1) // BLOCK_N
+    # Those side by side read other pieces of the large matrix; blocks of rows read the same, from the L2 cache.
+    row = program // (columns * PARTS) * BLOCK_M + tl.arange(0, BLOCK_M)
+    column = program % columns * BLOCK_N + tl.arange(0, BLOCK_N)
+    part = program // columns % PARTS
+    begin = part * LENGTH
+    k = tl.arange(0, BLOCK_K)
+    x = X + tl.minimum(row, ROWS - 1)[:, None] * {{stride("X", 0)}} + (begin + k)[None, :] * {{stride("X", 1)}}
+    other = OTHER + tl.minimum(column, COLUMNS - 1)[None, :] * {{stride("OTHER", 1)}}
+    other += (begin + k)[:, None] * {{stride("OTHER", 0)}}
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for at in range(0, LENGTH, BLOCK_K):
+{% if INNER % LENGTH == 0 %}
+        a = tl.load(x + at * {{stride("X", 1)}})
+        b = tl.load(other + at * {{stride("OTHER", 0)}})
+{% else %}
+        inside = begin + at + k < INNER
+        a = tl.load(x + at * {{stride("X", 1)}}, inside[None, :], other=0.0)
+        b = tl.load(other + at * {{stride("OTHER", 0)}}, inside[:, None], other=0.0)
+{% endif %}
+        acc = tl.dot(a, b, acc, input_precision="tf32x3")
+    idx_m = row[:, None]
+    idx_n = column[None, :]
+    mask = (idx_m < ROWS) & (idx_n < COLUMNS)
+    {{store_output(("part", "idx_m", "idx_n"), "acc", "mask"VAL_SHAPE)}}
+"""
+
+
+def grid(*given: Any, cdiv: Any) -> tuple[Any, int, int]:
+    """Return how many programs there are; the numbers of a kernel come last."""
+    meta = given[-1]
+    return cdiv(meta["ROWS"], meta["BLOCK_M"]) * cdiv(meta["COLUMNS"], meta["BLOCK_N"]) * meta["PARTS"], 1, 1
+
+
+@functools.cache
+def register() -> None:
+    """Have Inductor write `stark::slim`.
+
+    Raises
+    ------
+    ImportError, AttributeError, TypeError
+        This version of torch has other templates.
+    """
+    from torch._inductor import ir
+    from torch._inductor.lowering import register_lowering
+    from torch._inductor.select_algorithm import (
+        SymbolicGridFn,
+        TritonTemplate,
+        TritonTemplateKernel,
+        autotune_select_algorithm,
+    )
+
+    shaped = "val_shape" in inspect.signature(TritonTemplateKernel.store_output).parameters
+    source = SOURCE.replace("VAL_SHAPE", ', val_shape=("BLOCK_M", "BLOCK_N")' if shaped else "")
+    template = TritonTemplate(name="stark_slim", grid=SymbolicGridFn(grid), source=source)
+
+    def slim(x: Any, other: Any, parts: int) -> Any:
+        x, other = (ir.ExternKernel.realize_input(one) for one in (x, other))
+        for one in (x, other):
+            one.freeze_layout()
+        (rows, inner), (_, columns) = (list(map(int, one.get_size())) for one in (x, other))
+        shape = [parts, rows, columns]
+        layout = ir.FixedLayout(x.get_device(), torch.float32, shape, [math.prod(shape[dim + 1 :]) for dim in range(3)])
+        choices: list[Any] = []
+        block = block_of(rows)
+        template.maybe_append_choice(
+            choices, input_nodes=(x, other), layout=layout, num_stages=3, num_warps=4 if block < 128 else 8,
+            BLOCK_M=block, BLOCK_N=COLUMNS, BLOCK_K=STEP, ROWS=rows, COLUMNS=columns, INNER=inner, PARTS=parts,
+            LENGTH=length(inner, parts),
+        )  # fmt: skip
+        made = autotune_select_algorithm("stark_slim", choices, [x, other], layout)
+        return made[0] if isinstance(made, tuple) else made
+
+    register_lowering(torch.ops.stark.slim.default, type_promotion_kind=None)(slim)

@@ -1,0 +1,72 @@
+"""Products with few rows: pieces of the inner dimension are summed, and nothing where there is nothing to gain."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from stark_lsp.judge.analysis import rewrites
+from stark_lsp.judge.analysis.rewrites import slim
+
+FAMILIES = ("halves", "short-halves")
+
+
+def uses(made: torch.fx.GraphModule) -> int:
+    """Return how many products are taken so."""
+    return len(made.graph.find_nodes(op="call_function", target=torch.ops.stark.slim.default))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.integers(2, 256),
+    inner=st.integers(256, 3000),
+    columns=st.integers(1, 300),
+    form=st.sampled_from(["linear", "no bias", "turned"]),
+    family=st.sampled_from(FAMILIES),
+)
+def test_it_is_the_product(rows: int, inner: int, columns: int, form: str, family: str) -> None:
+    x, w, b = torch.randn(rows, inner), torch.randn(columns, inner), torch.randn(columns)
+    forms = {
+        "linear": lambda x, w, b: F.linear(x, w, b),
+        "no bias": lambda x, w, b: x @ w.t(),
+        "turned": lambda x, w, b: (x.t().contiguous().t() @ w.t().contiguous()) * b,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slim, "LEAST", 1)
+        made = make_fx(forms[form], tracing_mode="fake")(x, w, b)
+        assert rewrites.apply(made.graph, [family]) == uses(made) == 1
+    made.recompile()
+    found, expected = made(x, w, b), forms[form](*(one.double() for one in (x, w, b)))
+    assert found.stride() == expected.stride()
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-3)
+
+
+@given(rows=st.integers(2, 256), inner=st.integers(256, 200_000), columns=st.integers(1, 20_000))
+def test_pieces_are_whole_steps_and_none_is_empty(rows: int, inner: int, columns: int) -> None:
+    parts = slim.parts_of(rows, inner, columns)
+    each = slim.length(inner, parts)
+    assert each % slim.STEP == 0
+    assert (parts - 1) * each < inner <= parts * each
+    assert parts == 1 or each >= slim.SHORTEST // 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"),
+    [(1, 4096, 4096), (64, 512, 1024), (64, 200, 8192), (300, 4096, 400), (640, 512, 1024)],
+    ids=["a vector", "small", "short", "more rows", "many"],
+)
+def test_others_are_not_taken_so(rows: int, inner: int, columns: int) -> None:
+    made = make_fx(torch.mm, tracing_mode="fake")(torch.empty(rows, inner), torch.empty(inner, columns))
+    rewrites.apply(made.graph, ["halves"])
+    assert uses(made) == 0
+
+
+def test_float64_and_half_precision_are_left_alone() -> None:
+    for dtype in (torch.float64, torch.bfloat16):
+        x, w = torch.empty(16, 4096, dtype=dtype), torch.empty(4096, 4096, dtype=dtype)
+        made = make_fx(torch.mm, tracing_mode="fake")(x, w)
+        assert rewrites.apply(made.graph, ["halves"]) == 0
