@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .rewrites.slim import COLUMNS, STEP, block_of, length
+from .rewrites.slim import STEP, block_of, length
 
 SOURCE = r"""
 {{def_kernel("X", "OTHER")}}
@@ -79,12 +79,18 @@ def register() -> None:
         layout = ir.FixedLayout(x.get_device(), torch.float32, shape, [math.prod(shape[dim + 1 :]) for dim in range(3)])
         choices: list[Any] = []
         block = block_of(rows)
+        stages = _memory(x.get_device()) // ((block.rows + block.columns) * STEP * 4)
         template.maybe_append_choice(
-            choices, input_nodes=(x, other), layout=layout, num_stages=3, num_warps=4 if block < 128 else 8,
-            BLOCK_M=block, BLOCK_N=COLUMNS, BLOCK_K=STEP, ROWS=rows, COLUMNS=columns, INNER=inner, PARTS=parts,
-            LENGTH=length(inner, parts),
+            choices, input_nodes=(x, other), layout=layout, num_stages=max(1, min(3, stages)), num_warps=block.warps,
+            BLOCK_M=block.rows, BLOCK_N=block.columns, BLOCK_K=STEP, ROWS=rows, COLUMNS=columns, INNER=inner,
+            PARTS=parts, LENGTH=length(inner, parts),
         )  # fmt: skip
         made = autotune_select_algorithm("stark_slim", choices, [x, other], layout)
         return made[0] if isinstance(made, tuple) else made
 
     register_lowering(torch.ops.stark.slim.default, type_promotion_kind=None)(slim)
+
+
+def _memory(device: torch.device) -> int:
+    """Return the bytes of shared memory that a block may have; an H100's where torch does not tell."""
+    return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 227 << 10))

@@ -11,7 +11,7 @@ FP32 theoretical peak performance*, 2022, arxiv.org/abs/2203.03341.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.fx import Node
@@ -22,10 +22,8 @@ FEWEST, MOST = 2, 256
 """Rows; one is a matrix times a vector, at which cuBLAS is good."""
 LEAST = 1 << 20
 """Numbers of the large matrix from which it is worth a kernel."""
-COLUMNS, STEP = 64, 64
-"""Columns of a block, and how much of the inner dimension it takes at a time."""
-PROGRAMS = 256
-"""So many are to run side by side: two for each multiprocessor of an H100."""
+STEP = 64
+"""How much of the inner dimension a block takes at a time."""
 SHORTEST = 256
 """Of a piece of the inner dimension."""
 
@@ -52,16 +50,28 @@ def length(inner: int, parts: int) -> int:
 
 def parts_of(rows: int, inner: int, columns: int) -> int:
     """Return in how many pieces the inner dimension goes."""
-    blocks, parts = -(-rows // block_of(rows)) * -(-columns // COLUMNS), 1
-    while parts * blocks < PROGRAMS and inner >= 2 * parts * SHORTEST:
+    block, parts = block_of(rows), 1
+    blocks = -(-rows // block.rows) * -(-columns // block.columns)
+    while parts * blocks < block.programs and inner >= 2 * parts * SHORTEST:
         parts *= 2
     # None is empty.
     return -(-inner // length(inner, parts))
 
 
-def block_of(rows: int) -> int:
-    """Return how many rows a block has."""
-    return max(16, min(128, 1 << (rows - 1).bit_length()))
+class Block(NamedTuple):
+    """What one program computes."""
+
+    rows: int
+    columns: int
+    warps: int
+    programs: int
+    """So many are to run side by side on an H100, which has 132 multiprocessors."""
+
+
+def block_of(rows: int) -> Block:
+    """Return the block for so many rows, the fastest of some thirty on an H200."""
+    least = max(16, 1 << (rows - 1).bit_length())
+    return Block(least, 64, 4, 256) if least <= 64 else Block(128, 128, 8, 128)
 
 
 def _slim_like(x: torch.Tensor, other: torch.Tensor, parts: int) -> torch.Tensor:
