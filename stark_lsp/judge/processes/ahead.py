@@ -32,12 +32,28 @@ def add_one(x, SIZE: tl.constexpr):
 """
 
 
-def load(device: str) -> None:
-    """Import what candidates import: what builds extensions, for a GPU also Triton, where it is installed."""
+def load(device: str, *, missing: bool = False) -> None:
+    """Import what candidates import: what builds extensions, for a GPU also Triton, where it is installed.
+
+    Parameters
+    ----------
+    missing
+        Only that of which Python has kept no bytecode yet, as where uv installed it: a candidate's process, which may
+        write none, would compile a thousand files each time.
+    """
     for name in ("torch.utils.cpp_extension", "triton") if device == "cuda" else ("torch.utils.cpp_extension",):
         # What is missing or broken is told to a candidate that needs it.
         with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+            if not missing or _uncompiled(name):
+                importlib.import_module(name)
+
+
+def _uncompiled(name: str) -> bool:
+    """Whether Python would keep bytecode of a module, and has not yet."""
+    spec = importlib.util.find_spec(name)
+    if sys.dont_write_bytecode or spec is None or not spec.origin or not spec.cached:
+        return False
+    return not os.path.exists(spec.cached) and os.access(os.path.dirname(spec.origin), os.W_OK)
 
 
 def load_inductor() -> None:

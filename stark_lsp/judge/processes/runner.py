@@ -54,10 +54,10 @@ class Runner:
         self._socket = fd
         self._spare = spare
         vectors.look_up()
-        if spare:
-            ahead.load(device)
         if compiles:
             ahead.load_inductor()
+        else:
+            ahead.load(device, missing=not spare)
         self._module: Any = None
         self._device = "cpu"
         self._lookup: Callable[[str], Any] = lambda name: None
