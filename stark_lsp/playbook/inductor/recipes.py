@@ -157,11 +157,11 @@ SWITCHES = (
         rewrites=ATTENTION,
         repair=True,
     ),
-    Switch(PRODUCTS, HALVES, "Take products of float32 on tensor cores, in float16 halves", HALVES, rewrites=HALVES),
+    Switch(PRODUCTS, HALVES, "Take products of float32 on tensor cores, in halves", HALVES, rewrites=HALVES),
     Switch(
         PRODUCTS,
         SHORT_HALVES,
-        "Take products of float32 on tensor cores, in float16 halves and short sums",
+        "Take products of float32 on tensor cores, in halves and short sums",
         HALVES,
         rewrites=SHORT_HALVES,
         repair=True,
