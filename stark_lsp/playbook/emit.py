@@ -97,7 +97,11 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
     cached = checks if len(checks) > MAX_PLAIN_CHECKS else []
     extra = _verified_attribute(cached)
     plain = [] if cached else [_fails(check) for check in checks]
-    conditions = [*_every_call(prepared, parts, torch), *plain, *(["not self._is_as_verified()"] if cached else [])]
+    conditions = [
+        *_every_call(prepared, parts, torch, user),
+        *plain,
+        *(["not self._is_as_verified()"] if cached else []),
+    ]
     guard = [f"if {' or '.join(conditions)}:", f"    {bail_out}"] if conditions else []
     new_forward = [user.forward.header, *(f"    {line}" for line in [*guard, *body])]
     keep_old = any(f"self.{OLD_FORWARD}(" in line for line in new_forward)
@@ -209,11 +213,14 @@ def _verified_attribute(checks: list[str]) -> list[str]:
 _DEPENDS_ON_MODE = ("Dropout", "BatchNorm", "InstanceNorm")
 
 
-def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str) -> list[str]:
+def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: UserClass) -> list[str]:
     """Conditions under which a call is handed to the original forward."""
     graph = prepared.graph
     fused = {node for part in parts for node in part.region.nodes}
-    conditions: list[str] = []
+    inputs = [node.target for node in graph.nodes if node.op == "input"]
+    # Of tuples and the like parts are inputs.
+    given = [name for name in inputs if name in user.forward.optional]
+    conditions = [f"{name} is None" for name in given]
     reads_mode = any(name.endswith(".training") for name in graph.attributes)
     for node in graph.nodes:
         mode_module = node.module is not None and any(word in node.module.cls for word in _DEPENDS_ON_MODE)

@@ -23,6 +23,8 @@ class Forward:
     """Names of all parameters but self."""
     call: str
     """What to pass on, for instance `x, mask=mask`."""
+    optional: frozenset[str]
+    """Names of those that are None where nothing is given."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,10 @@ def _describe(method: ast.FunctionDef) -> Forward:
         raise CannotEdit(f"the first parameter of forward is called {(a.posonlyargs or a.args)[0].arg}, not self")
     returns = f" -> {ast.unparse(method.returns)}" if method.returns is not None else ""
     header = f"def forward({ast.unparse(a)}){returns}:"
-    return Forward(header, tuple(names), ", ".join(call))
+    plain = [*a.posonlyargs, *a.args][-len(a.defaults) or len(a.args) + len(a.posonlyargs) :]
+    given = zip([*plain, *a.kwonlyargs], [*a.defaults, *a.kw_defaults], strict=True)
+    optional = {one.arg for one, default in given if isinstance(default, ast.Constant) and default.value is None}
+    return Forward(header, tuple(names), ", ".join(call), frozenset(optional))
 
 
 def always_there(user: UserClass, target: str) -> bool:

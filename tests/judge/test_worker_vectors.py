@@ -33,7 +33,7 @@ def test_each_function_is_called_once_of_one_number_in_both_types(monkeypatch: p
 def test_a_process_does_so_before_it_loads_anything(spare: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     monkeypatch.setattr(vectors, "look_up", lambda: order.append("looked up"))
-    monkeypatch.setattr(runner.ahead, "load", lambda device: order.append("loaded"))
+    monkeypatch.setattr(runner.ahead, "load", lambda device, missing: order.append("loaded"))
     runner.Runner(None, "", spare=spare, compiles=False)  # type: ignore[arg-type]
     assert order[0] == "looked up"
 

@@ -5,6 +5,7 @@ It never sees a reference output. Its answers are claims: outputs go to files th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -152,21 +153,29 @@ class Runner:
         if device == "cuda":
             torch.cuda.init()
 
-    def load_candidate(self, *, path: str, context: str, class_name: str, **how: Any) -> dict[str, Any]:
+    def load_candidate(
+        self, *, path: str, context: str, class_name: str, served: str = "", **how: Any
+    ) -> dict[str, Any]:
         """Load a candidate file, construct its class and give it the reference's weights.
 
         Parameters
         ----------
         context
             The user's document, whose imports (also relative ones) work in the candidate.
+        served
+            A file with its text, where its package imports it; else a candidate sees nothing of it.
         """
         self._start(**how)
         proxy.install(self._ask_to_build)
         loading.find_unlisted()
         loading.extend_sys_path(context)
         package = loading.module_place(context)[0].rpartition(".")[0]
-        if package:
-            __import__(package)
+        with contextlib.ExitStack() as serving:
+            if served:
+                with open(served, encoding="utf-8", newline="") as file:
+                    serving.enter_context(loading.serving(context, file.read()))
+            if package:
+                __import__(package)
         with open(path, encoding="utf-8") as file:
             text = file.read()
         return self._take(loading.execute("stark_candidate", path, text, package), class_name)

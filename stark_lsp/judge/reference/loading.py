@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -12,6 +13,7 @@ import os
 import pathlib
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from ...contract.errors import Bad, blame, describe, full_text, line_in
@@ -132,18 +134,37 @@ class _Served(importlib.abc.InspectLoader, importlib.abc.MetaPathFinder):
         return compile(self._text, self._path, "exec", dont_inherit=True)
 
 
+_BY_PACKAGES: set[str] = set()
+"""Documents that their own packages import."""
+
+
+@contextlib.contextmanager
+def serving(path: str, text: str) -> Iterator[None]:
+    """Have whoever imports a document in the block be given its text."""
+    served = _Served(module_place(path)[0], path, text)
+    remember_source(path, text)
+    sys.meta_path.insert(0, served)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(served)
+
+
 def _imported(name: str, path: str, text: str) -> types.ModuleType:
     """Import a module of a package from the text of its document.
 
     Its package may import it too, and much code does not bear to be executed twice: it registers things by name.
     """
-    served = _Served(name, path, text)
-    remember_source(path, text)
-    sys.meta_path.insert(0, served)
-    try:
+    with serving(path, text):
+        importlib.import_module(name.rpartition(".")[0])
+        if name in sys.modules:
+            _BY_PACKAGES.add(path)
         return importlib.import_module(name)
-    finally:
-        sys.meta_path.remove(served)
+
+
+def by_package(path: str) -> bool:
+    """Whether the package of a document that was loaded imports it itself."""
+    return path in _BY_PACKAGES
 
 
 def load_document(path: str, text: str) -> types.ModuleType:

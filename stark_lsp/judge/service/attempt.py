@@ -19,6 +19,7 @@ from ..processes.limits import RestWatch
 from ..processes.runners import RunnerProcess
 from ..processes.spawning import RUNNER
 from ..profile.assemble import make_profile, never_launched
+from ..reference.loading import by_package
 from ..timing import rounds, timing
 from ..timing.problem_runners import Progress, loading
 from ..tools import finalist
@@ -286,7 +287,10 @@ class Attempt:
             return {"command": "load_document", "path": path, "document": self.document, "qualname": name, **how}
         # Named after nothing that leads to the expected outputs.
         path = runner.files.write("candidate.py", self.told.judged)
-        return {"command": "load_candidate", "path": path, "context": self._reference.path, "class_name": name, **how}
+        context = self._reference.path
+        served = runner.files.write("document.py", self._reference.text) if by_package(context) else ""
+        how |= {"context": context, "served": served, "class_name": name}
+        return {"command": "load_candidate", "path": path, **how}
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build."""
