@@ -116,6 +116,11 @@ def verify(
         if command == "use_weights":
             holder["module"].load_state_dict(tensorfile.load(params["weights"]).tree(), strict=False)
             return {}
+        if command == "buffers":
+            given = [tensorfile.load(params[name]).tree() for name in ("inputs", "before")]
+            found = forward.buffers_after(holder["module"], given[0], reference.mode, given[1])
+            tensorfile.save(params["outputs"], found)
+            return {}
         answer = calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
         called({**params, "holding": list(calls._held)})
         return answer

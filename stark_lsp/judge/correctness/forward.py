@@ -214,6 +214,27 @@ def kept_buffers(module: Any) -> Iterator[None]:
                     buffer.copy_(before[name])
 
 
+def buffers_after(
+    module: Any, arguments: Arguments, mode: str, before: dict[str, torch.Tensor] | None = None
+) -> dict[str, torch.Tensor]:
+    """Return the module's buffers by name as a call leaves them, and put them back to what they were.
+
+    Parameters
+    ----------
+    before
+        What they are before the call, if not what they are now.
+    """
+    args, kwargs = arguments
+    with kept_buffers(module):
+        with torch.no_grad():
+            for name, buffer in module.named_buffers():
+                if before is not None and name in before:
+                    buffer.copy_(before[name])
+        with modules.forward_context(mode):
+            module(*args, **kwargs)
+        return {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+
+
 def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tensor | None]) -> Any:
     """Run forward and backward once; gradients are left in `.grad` of floating inputs and of parameters.
 

@@ -16,7 +16,7 @@ from ..reference import modules
 from ..reference.examine import first_rows, unchanged
 from ..reference.reference import Reference
 from ..transport import claims, tensorfile, values
-from . import compare, layout
+from . import buffers, compare, layout
 from .classify import Ask, Failed, Finding
 from .difference import equal, relative_errors
 
@@ -109,7 +109,27 @@ class Verifier:
         for case in plain[1:] + [case for case in reference.special if not case.trained]:
             self._check(case)
         self._check_gradients(first)
+        self._check_buffers(first)
         self._check_trained()
+
+    def _check_buffers(self, case: Case) -> None:
+        """Compare what a call leaves in buffers with what the original's does."""
+        expected = self.reference.buffers
+        if expected is None or self.weights_message:
+            return
+        path = os.path.join(self.runner.files.out, "buffers.raw")
+        inputs, before = self.runner.give(case.inputs_path), self.runner.give(expected.before)
+        self.ask("forward", "buffers", inputs=inputs, before=before, outputs=path)
+        room = 4 * (case.outputs.nbytes + buffers.LIMIT) + tensorfile.ROOM
+        try:
+            found = tensorfile.load(path, room, exchange=self.runner.exchange)
+            problem = buffers.problem(expected.expected, found, self.reference.tolerance)
+        except tensorfile.Damaged as error:
+            raise Failed(Finding("WRONG_SHAPE", f"The buffers could not be read back: {error}.")) from error
+        except compare.MALFORMED as error:
+            raise Failed(Finding("CHEATED", "The buffers were not written by the judge's own code.")) from error
+        if problem:
+            raise Failed(Finding("WRONG_RESULT", problem))
 
     def _check_gradients(self, case: Case) -> None:
         """Compare gradients with the original's."""

@@ -28,7 +28,7 @@ from .serving import safe_text
 
 COMMANDS = (
     "warm_up", "load_candidate", "load_document", "load_reference", "rebuild", "compile",
-    "warm_up_inductor", "written", "forward", "hold",
+    "warm_up_inductor", "written", "forward", "buffers", "hold",
     "profile", "counters", "use_weights", "record", "forbid_tf32", "unrecorded",
 )  # fmt: skip
 """Methods of a runner that the judge may ask for; more are those of `Timed.commands`."""
@@ -276,6 +276,13 @@ class Runner:
             del args, kwargs
             if self._device == "cuda":
                 torch.cuda.empty_cache()
+
+    def buffers(self, *, inputs: str, before: str, outputs: str) -> dict[str, Any]:
+        """Write the buffers as a call leaves them, that has those of a file, to another; they are put back then."""
+        given = self._load(before).tree()
+        found = forward.buffers_after(self._module, self._arguments(inputs), self._mode, given)
+        tensorfile.save(outputs, found, self._exchange)
+        return {}
 
     def record(self, *, gradients: bool, backward: bool = False) -> dict[str, Any]:
         """Have calls be timed where gradients are recorded, or where they are not; perhaps with backward after them."""

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ...contract.errors import Bad, Degenerate, describe
-from ..correctness import backward, compare, forward, layout, nearby
+from ..correctness import backward, buffers, compare, forward, layout, nearby
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..processes.limits import memory_limit
@@ -77,6 +77,8 @@ class Reference(Original):
         """Whether gradients then lead back from a result."""
         self.backward: backward.Backward | None = None
         """The gradients that a candidate is to have where it is called in eval mode; None where none are compared."""
+        self.buffers: buffers.Buffers | None = None
+        """What a call in mode eval leaves in the buffers that it changes; None where it changes none."""
         self.notes: list[str] = []
         self.cases: list[Case] = []
         """Cases with inputs as the user makes them: first with the weights of the constructor, then with others."""
@@ -100,7 +102,7 @@ class Reference(Original):
     def _run(self, seeds: int, special_inputs: bool) -> None:
         """Make the cases, and check that the reference can be compared with at all."""
         drawn = secrets.SystemRandom()
-        initial = copy.deepcopy(self.module.state_dict())
+        initial, held = copy.deepcopy(self.module.state_dict()), buffers.held(self.module)
         trained = training.trained_state(self.module.to("cpu"))
         self.module.to(self.device)
         # The first cases have the weights of the constructor, the rest such as training leaves.
@@ -116,6 +118,8 @@ class Reference(Original):
         plain = seeds if trained is None else (seeds + 1) // 2
         for index in range(1, plain):
             self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, index)
+        if self.mode != modules.TRAINING:
+            self.buffers = buffers.changed(self, self.cases, held)
         alike = [case.inputs_path for case in self.cases[1:2]]
         examine.refuse_constant(self, lambda: self._made(drawn.randrange(1 << 31)))
         unusual = fair.SpecialCases(self, examination) if special_inputs else None

@@ -1,0 +1,94 @@
+"""Whether a candidate that is called in mode eval leaves buffers as the original does, where that changes some.
+
+Such are caches of keys and values, observers of ranges, counters. In training they are part of what a step gives.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..transport import tensorfile, values
+from . import compare, forward
+
+if TYPE_CHECKING:
+    from ..inputs.cases import Case
+    from ..reference.reference import Reference
+
+LIMIT = 1 << 30
+"""Bytes of a module's buffers up to which they are compared."""
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """What a call of the original leaves."""
+
+    before: str
+    """File of all buffers before the call, by name."""
+    expected: tensorfile.Loaded
+    """Those that it changes, as they are after it."""
+
+
+def held(module: Any) -> dict[str, torch.Tensor]:
+    """Return copies of a module's buffers by name; none where they are too large."""
+    found = dict(module.named_buffers())
+    fits = sum(one.nbytes for one in found.values()) <= LIMIT
+    return {name: one.detach().clone() for name, one in found.items()} if fits else {}
+
+
+def changed(reference: Reference, cases: list[Case], before: dict[str, torch.Tensor]) -> Buffers | None:
+    """Return what a call changes each time, or otherwise for other inputs; None where that is nothing.
+
+    What is made once and for all, as a table of positions, is a candidate's own affair.
+
+    Parameters
+    ----------
+    before
+        What `held` gave before the first call.
+    """
+
+    def after(case: Case, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        arguments = reference.arguments(case.inputs_path)
+        return forward.buffers_after(reference.module, arguments, reference.mode, before)
+
+    first, *others = cases[:2]
+    found = after(first, before) if before else {}
+    found = {name: one for name, one in found.items() if name in before and not _equal(one, before[name])}
+    if not found:
+        return None
+    again, next_one = after(first, before), after(first, found)
+    other = after(others[0], before) if others else found
+    kept = {
+        name: one
+        for name, one in found.items()
+        # What differs from call to call could not be told from a mistake.
+        if torch.allclose(one, again[name], equal_nan=True)
+        and not (_equal(one, next_one[name]) and _equal(one, other[name]))
+    }
+    path = os.path.splitext(first.inputs_path)[0] + "-buffers.raw"
+    reference.save(path, before, "A buffer cannot be handed to a candidate")
+    return Buffers(path, tensorfile.capture(kept, "cpu")) if kept else None
+
+
+def problem(expected: tensorfile.Loaded, found: tensorfile.Loaded, tolerance: compare.Tolerance) -> str:
+    """Return what is wrong with the buffers that a candidate leaves, for a person; empty if nothing."""
+    given = {path: found.tensors[number] for path, number in values.places(found.skeleton).items()}
+    for path, number in values.places(expected.skeleton).items():
+        name = path.strip("[']")
+        if path not in given:
+            return f"It has no buffer {name}, which a call of the original changes."
+        pair = expected.tensors[number], given[path]
+        ours, theirs = (tensorfile.capture({f"buffer {name} after a call": one}, "cpu") for one in pair)
+        try:
+            compare.compare(ours, theirs, compare.Figures(), what="", dense=False, tolerance=tolerance)
+        except compare.Mismatch as error:
+            return str(error)
+    return ""
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two have the same numbers; NaN is one."""
+    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
