@@ -41,6 +41,7 @@ def make_reference(
     *,
     init: str = "",
     arguments: str = "x",
+    before: str = "",
     mode: str = "eval",
     seeds: int = 3,
     special_inputs: bool = True,
@@ -53,7 +54,10 @@ def make_reference(
     With `drawn` its inputs are always the same ones: where much is decided by rounding, one in some hundred is not
     seen as such.
     """
-    text = module_text(body, init=init, arguments=arguments) + f"\n\ndef get_inputs():\n    return [{inputs}]\n"
+    text = (
+        module_text(body, init=init, arguments=arguments, before=before)
+        + f"\n\ndef get_inputs():\n    return [{inputs}]\n"
+    )
     folder.mkdir(exist_ok=True)
     problem = {
         "path": str(folder / "reference_module.py"),

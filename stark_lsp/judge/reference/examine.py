@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +17,7 @@ from ..correctness.difference import difference, equal, finite, relative_errors
 from ..inputs import special
 from ..inputs.cases import Case, CaseKind
 from ..transport import tensorfile
-from . import modules
+from . import effects, modules
 from .exact import Exact, measure
 from .operators import observe
 from .training import off_scale
@@ -75,6 +76,17 @@ class Examination:
         self.exact: Exact | None = None
         """The reference in float64, where that was affordable."""
 
+    def _watched(self, call: Callable[[], Any]) -> Any:
+        """Make a call, and see what it does besides, by which no candidate is compared."""
+        reference = self.reference
+        result, reference.kept, said = effects.watched(reference.module, reference.document, call)
+        if reference.kept:
+            names = ", ".join(reference.kept[:3])
+            reference.notes.append(f"Each call also changes {names}, by which candidates are not compared.")
+        if said:
+            reference.notes.append("Each call prints or logs something, which candidates may leave out.")
+        return result
+
     def run(self) -> None:
         """Refuse a reference that is random or not a number; see whether it changes its inputs; run it in float64.
 
@@ -84,7 +96,9 @@ class Examination:
         """
         reference, first = self.reference, self.first
         watch = Stopwatch()
-        again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
+        again, ranges, after = self._watched(
+            partial(reference.call, first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
+        )
         self.seconds, self.call_s = watch.seconds(), reference.call_s
         drew = reference.mode == modules.TRAINING and forward.drew()
         try:

@@ -77,6 +77,8 @@ class Reference(Original):
         """Whether gradients then lead back from a result."""
         self.backward: backward.Backward | None = None
         """The gradients that a candidate is to have where it is called in eval mode; None where none are compared."""
+        self.kept: list[str] = []
+        """Attributes and globals that each call changes, such as `self.stats`."""
         self.buffers: buffers.Buffers | None = None
         """What a call in mode eval leaves in the buffers that it changes; None where it changes none."""
         self.notes: list[str] = []

@@ -333,6 +333,8 @@ class Judge:
         if self.reference.autocast:
             # Its graph has no casts; what torch.compile writes has them.
             return {"untraceable": {"message": "its own kernels are not for autocast", "path": None, "line": None}}
+        if self.reference.kept:
+            return {"untraceable": {"message": self._keeps(), "path": None, "line": None}}
         self.reference.module.to(self.reference.device)
         args, kwargs = self.reference.arguments(self.reference.cases[0].inputs_path)
         try:
@@ -344,12 +346,18 @@ class Judge:
             self.reference.release()
         return found
 
+    def _keeps(self) -> str:
+        """Say what forward does that no rewritten one would."""
+        return f"forward keeps something on the module or in the file ({', '.join(self.reference.kept[:3])})"
+
     def written(
         self, recipe: dict[str, Any], progress: Progress, cancelled: Callable[[], bool] = bool
     ) -> dict[str, Any]:
         """Return what torch.compile writes for the reference, or Inductor by a recipe; `none` says why not."""
         if not self.settings["compile_baseline"]:
             return {"none": ""}
+        if self.reference.kept:
+            return {"none": self._keeps()}
         limit = float(self.settings["compile_timeout_s"]) + float(self.settings["load_timeout_s"])
 
         def begin() -> None:
