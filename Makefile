@@ -36,6 +36,7 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	    --brief --report $(DEMO_STATE)/$$sample.html || exit $$?; \
 	  echo; \
 	done
+	@echo "To put one into its file: STARK_STATE_DIR=$(DEMO_STATE) $(BIN)/stark-lsp runs apply, with the number above."
 	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/start.md for your editor."
 
 # Files with tests that run alone: to read all the others for them takes as long as some of these.

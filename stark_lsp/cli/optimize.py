@@ -23,7 +23,7 @@ from stark_lsp.cli.runs import run_words
 from stark_lsp.cli.terminal import console, diffs, documents, driver, failures
 from stark_lsp.cli.terminal.documents import Document
 from stark_lsp.cli.terminal.failures import Log
-from stark_lsp.core.errors import BadInput
+from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.run import Run
 from stark_lsp.core.status import DeviceChoice, Limit, Mode, WriteMode
 from stark_lsp.runs.session import RunSession
@@ -124,7 +124,8 @@ def _say_what_is_resumed(out: Console, session: RunSession) -> None:
 def _offer(args: argparse.Namespace, out: Console, document: Document, session: RunSession) -> None:
     """Show the proposal and write it if that was asked for."""
     assert session.best is not None
-    offer = proposal.make(session.run, session.best, document, WriteMode(args.write or "beside"))
+    mode = WriteMode(args.write or "beside")
+    offer = proposal.make(session.run, session.best, document, mode)
     if args.diff and args.quiet:
         diffs.write_patch(offer.patch)
     else:
@@ -134,7 +135,13 @@ def _offer(args: argparse.Namespace, out: Console, document: Document, session: 
     if not args.write:
         out.print(f"Nothing was written. To put it into the file: stark-lsp runs apply {session.id}", style="dim")
         return
-    proposal.write(out, session.run, offer)
+    try:
+        # What was changed elsewhere in the file meanwhile stays.
+        now = documents.read(document.path)
+        proposal.write(out, session.run, proposal.make(session.run, session.best, now, mode))
+    except Fault:
+        console.line(out, f"It is not lost: stark-lsp runs apply {session.id} writes it later.", "dim")
+        raise
 
 
 def _report(args: argparse.Namespace, store: RunStore, run: Run) -> str:
