@@ -320,3 +320,21 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_running(folder: Path) -> None:
     _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive
     assert json.loads(out.read_text())["error"]["message"] == "Stopped."
+
+
+def test_a_package_may_import_the_file_itself(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "mylib"
+    package.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("")
+    (package / "__init__.py").write_text("from .gate import Gate\n\nKNOWN = [Gate]\n")
+    (package / "_util.py").write_text("import torch\n\n\ndef swish(x):\n    return x * torch.sigmoid(x)\n")
+    forward = "    def forward(self, x):\n        return swish(x) + 1\n"
+    head = "import torch\nfrom torch import nn\n\nfrom ._util import swish\n\n\n"
+    inputs = "\n\ndef get_inputs():\n    return [torch.randn(64, 128)]\n"
+    (package / "gate.py").write_text(f"{head}class Gate(nn.Module):\n{forward}{inputs}")
+    write(tmp_path, "candidate.py", f"{head}class ModelNew(nn.Module):\n{forward}")
+    done = stark(
+        "judge", "src/mylib/gate.py", "candidate.py", *EAGER, "--json", "-", state=tmp_path / "state", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "OK"

@@ -141,3 +141,22 @@ def test_state_that_is_no_tensor_does_no_harm(tmp_path: Path) -> None:
     init = f"{WEIGHT}\n{extra}"
     reference = make_reference(tmp_path, BODY, "torch.randn(16, 8)", init=init, gradients=True)
     assert reference.backward is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("return torch.relu(x * self.up) + self.up", "OK"),
+        ("return torch.relu(x * self.up.detach()) + self.up", "WRONG"),
+    ],
+    ids=["right", "a part is lost"],
+)
+def test_weights_that_load_under_other_names_have_the_same_gradients(tmp_path: Path, body: str, status: str) -> None:
+    reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    init = """
+    self.up = torch.nn.Parameter(torch.ones(8))
+    renamed = lambda state, prefix, *rest: state.update({prefix + "up": state.pop(prefix + "weight")})
+    self._register_load_state_dict_pre_hook(renamed)
+    """
+    found, message = finding(reference, tmp_path / "candidate", body, init=init)
+    assert found.partition("_")[0] == status, message

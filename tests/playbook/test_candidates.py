@@ -57,3 +57,32 @@ def test_the_first_candidate_agrees_with_the_module(case: Case, bench: Callable[
         other = one.module.get_other_inputs()
         close(one.model(*other), new(*other))
     assert list(new.state_dict()) == list(one.model.state_dict())
+
+
+OPTIONAL = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x, mask=None, *, bias=None):
+        y = torch.tanh(x) * 2 + x
+        if mask is not None:
+            y = y.masked_fill(mask, 0.0)
+        if bias is not None:
+            y = y + bias
+        return y * y.abs()
+
+
+def get_inputs():
+    return [torch.randn(16, 64), torch.rand(16, 64) > 0.5]
+"""
+
+
+def test_a_tensor_that_may_be_left_out_may_be_left_out(bench: Callable[..., Bench]) -> None:
+    one = bench(OPTIONAL)
+    assert asyncio.run(one.agents.reason()) == ""
+    new = one.build(one.attempt().candidate)
+    x, mask = one.inputs
+    for given, named in (((x, mask), {}), ((x,), {}), ((x, None), {}), ((x, mask), {"bias": torch.ones(64)})):
+        close(one.model(*given, **named), new(*given, **named))
