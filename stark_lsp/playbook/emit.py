@@ -96,12 +96,8 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
     checks = _checks(prepared, parts, user)
     cached = checks if len(checks) > MAX_PLAIN_CHECKS else []
     extra = _verified_attribute(cached)
-    plain = [] if cached else [_fails(check) for check in checks]
-    conditions = [
-        *_every_call(prepared, parts, torch, user),
-        *plain,
-        *(["not self._is_as_verified()"] if cached else []),
-    ]
+    settings = ["not self._is_as_verified()"] if cached else [_fails(check) for check in checks]
+    conditions = [*_every_call(prepared, parts, torch, user), *settings]
     guard = [f"if {' or '.join(conditions)}:", f"    {bail_out}"] if conditions else []
     new_forward = [user.forward.header, *(f"    {line}" for line in [*guard, *body])]
     keep_old = any(f"self.{OLD_FORWARD}(" in line for line in new_forward)
@@ -217,10 +213,8 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: Use
     """Conditions under which a call is handed to the original forward."""
     graph = prepared.graph
     fused = {node for part in parts for node in part.region.nodes}
-    inputs = [node.target for node in graph.nodes if node.op == "input"]
-    # Of tuples and the like parts are inputs.
-    given = [name for name in inputs if name in user.forward.optional]
-    conditions = [f"{name} is None" for name in given]
+    inputs = [node for node in graph.nodes if node.op == "input"]
+    conditions = [f"{node.target} is None" for node in inputs if node.target in user.forward.optional]
     reads_mode = any(name.endswith(".training") for name in graph.attributes)
     for node in graph.nodes:
         mode_module = node.module is not None and any(word in node.module.cls for word in _DEPENDS_ON_MODE)
@@ -228,15 +222,9 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: Use
             reads_mode = True
     if reads_mode:
         conditions.append("not self.training" if graph.training else "self.training")
-    for fact in graph.input_facts:
-        if fact.value is None or isinstance(fact.value, bool):
-            conditions.append(f"{fact.expression} is not {fact.value}")
-        else:
-            conditions.append(f"{fact.expression} != {unparse(constant(fact.value))}")
+    conditions += [_fails(_holds(fact.expression, fact.value)) for fact in graph.input_facts]
     if graph.read_dtype:
-        conditions += [
-            f"{node.target}.dtype != {torch}.{node.meta.dtype}" for node in graph.nodes if node.op == "input"
-        ]
+        conditions += [f"{node.target}.dtype != {torch}.{node.meta.dtype}" for node in inputs]
     return conditions
 
 
