@@ -61,3 +61,11 @@ def test_where_nothing_changes_nothing_is_asked(tmp_path: Path) -> None:
     init = 'self.norm = nn.BatchNorm1d(24)\nself.register_buffer("bias", torch.ones(24))\n'
     reference = make_reference(tmp_path, "return self.norm(x) + self.bias", "torch.randn(8, 24)", init=init)
     assert reference.buffers is None
+
+
+def test_a_buffer_of_another_name_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    reference = make_reference(tmp_path / "r", CACHED, "torch.randn(8, 24)", init=CACHE)
+    init, body = CACHE.replace('"cache"', '"kept"'), CACHED.replace("self.cache", "self.kept")
+    assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
+    assert finding(reference, tmp_path / "w", "return x + x[0]", init=init)[0] == "WRONG_RESULT"

@@ -45,7 +45,14 @@ def test_what_each_call_changes_is_named(init: str, body: str, named: str, tmp_p
     assert [note for note in reference.notes if f"Each call also changes {named}," in note]
 
 
-@pytest.mark.parametrize("said", ["print('called')", "log.warning('called %s', x.shape)"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "print('called', flush=True)",
+        "log.warning('called %s', x.shape)",
+        "__import__('sys').stderr.write('called')",
+    ],
+)
 def test_that_it_prints_or_logs_is_told(said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reference = make_reference(tmp_path, f"{said}\nreturn torch.relu(x)", "torch.randn(4, 24)", before=HEAD)
     assert reference.kept == []

@@ -227,12 +227,17 @@ def buffers_after(
     args, kwargs = arguments
     with kept_buffers(module):
         with torch.no_grad():
-            for name, buffer in module.named_buffers():
+            for name, buffer in _buffers(module):
                 if before is not None and name in before:
                     buffer.copy_(before[name])
         with modules.forward_context(mode):
             module(*args, **kwargs)
-        return {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+        return {name: buffer.detach().clone() for name, buffer in _buffers(module)}
+
+
+def _buffers(module: Any) -> list[tuple[str, torch.Tensor]]:
+    """Return buffers by the names that they have where nothing is compiled."""
+    return [(name.replace("_orig_mod.", ""), buffer) for name, buffer in module.named_buffers()]
 
 
 def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tensor | None]) -> Any:

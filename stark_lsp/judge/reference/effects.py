@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import io
 import logging
 import sys
 import types
@@ -88,16 +87,18 @@ def _listening() -> Iterator[list[str]]:
     """Note what is printed and logged in the block, which goes where it would."""
     said: list[str] = []
 
-    class Noting(io.TextIOBase):
+    class Noting:
+        """A stream as it is, but that writing is noted."""
+
         def __init__(self, stream: Any) -> None:
             self._stream = stream
 
-        def write(self, text: str) -> int:
+        def write(self, text: str) -> Any:
             said.append(text)
-            return int(self._stream.write(text))
+            return self._stream.write(text)
 
-        def flush(self) -> None:
-            self._stream.flush()
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._stream, name)
 
     handle = logging.Logger.handle
 

@@ -104,7 +104,7 @@ class Reference(Original):
     def _run(self, seeds: int, special_inputs: bool) -> None:
         """Make the cases, and check that the reference can be compared with at all."""
         drawn = secrets.SystemRandom()
-        initial, held = copy.deepcopy(self.module.state_dict()), buffers.held(self.module)
+        initial, held = copy.deepcopy(self.module.state_dict()), buffers.held(self)
         trained = training.trained_state(self.module.to("cpu"))
         self.module.to(self.device)
         # The first cases have the weights of the constructor, the rest such as training leaves.
@@ -120,8 +120,7 @@ class Reference(Original):
         plain = seeds if trained is None else (seeds + 1) // 2
         for index in range(1, plain):
             self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, index)
-        if self.mode != modules.TRAINING:
-            self.buffers = buffers.changed(self, self.cases, held)
+        self.buffers = buffers.changed(self, self.cases, held)
         alike = [case.inputs_path for case in self.cases[1:2]]
         examine.refuse_constant(self, lambda: self._made(drawn.randrange(1 << 31)))
         unusual = fair.SpecialCases(self, examination) if special_inputs else None
