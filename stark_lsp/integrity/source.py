@@ -82,9 +82,18 @@ class Source:
 
     @cached_property
     def available(self) -> frozenset[str]:
-        """Packages that the original imports."""
-        found = self.reference.imported if self.reference else []
-        return frozenset(path.partition(".")[0] for path, _ in found)
+        """Packages that the original imports; its own too, by whichever way it names it."""
+        if self.reference is None:
+            return frozenset()
+        own = tuple(self.reference.relative)
+        paths = [path for path, _ in self.imported if path.endswith(own)] if own else []
+        return frozenset(path.partition(".")[0] for path in [*paths, *(path for path, _ in self.reference.imported)])
+
+    @cached_property
+    def relative(self) -> list[str]:
+        """How paths end that are imported from modules of its own package, such as `.base.Middle`."""
+        nodes = [node for node in self.names.nodes if isinstance(node, ast.ImportFrom) and node.level and node.module]
+        return [f".{node.module}.{alias.name}" for node in nodes for alias in node.names]
 
     @cached_property
     def calls(self) -> list[ast.Call]:

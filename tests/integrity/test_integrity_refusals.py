@@ -187,3 +187,15 @@ def test_what_the_original_does_itself_is_not_held_against_a_candidate() -> None
     reading = read(candidate(does), "ModelNew", does.replace("import", "import torch\nimport", 1) + "\n")
     assert reading.refusals == ()
     assert reading.notes == ()
+
+
+def test_what_the_original_imports_from_its_own_package_may_be_named_whole() -> None:
+    original = ORIGINAL.replace("class Model", "from .base import Middle\n\n\nclass Model", 1)
+    for line, refused in (
+        ("from mylib.sub.base import Middle", False),
+        ("from .base import Middle", False),
+        ("from mylib.sub.base import Other", True),
+        ("from subprocess import run", True),
+    ):
+        found = read(candidate(line), "ModelNew", original)
+        assert [one.rule for one in found.refusals] == ([Rule.IMPORTS] if refused else []), line
