@@ -11,7 +11,6 @@ Those of `stark::direct` read the image as it lies; taps and channels are one di
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -22,6 +21,7 @@ import torch
 
 from .convolution_sources import AXES, SOURCES
 from .rewrites.convolutions import places
+from .templates import fastest, strides, template
 
 BLOCKS = (
     (128, 128, 64, 3, 8),
@@ -72,34 +72,25 @@ def register() -> None:
     """
     from torch._inductor import ir
     from torch._inductor.lowering import register_lowering
-    from torch._inductor.select_algorithm import (
-        SymbolicGridFn,
-        TritonTemplate,
-        TritonTemplateKernel,
-        autotune_select_algorithm,
-    )
 
-    shaped = "val_shape" in inspect.signature(TritonTemplateKernel.store_output).parameters
-    templates = {}
+    made = {}
     for name, rank, last in (*itertools.product(SOURCES, (1, 2, 3), (False, True)),):
         across = ["idx_d", "idx_h", "idx_w"][3 - rank :]
         indices = ["idx_n", *across, "idx_c"] if last else ["idx_n", "idx_c", *across]
         source = SOURCES[name].replace("INDICES", str(tuple(indices))).replace("AXES\n", f"{AXES}\n")
-        source = source.replace("VAL_SHAPE", ', val_shape=("BLOCK_M", "BLOCK_N")' if shaped else "")
-        called = f"stark_{name}{rank}d{'_last' * last}"
-        templates[name, rank, last] = TritonTemplate(name=called, grid=SymbolicGridFn(grid), source=source)
+        made[name, rank, last] = template(f"stark_{name}{rank}d{'_last' * last}", source, grid)
 
     def chosen(name: str, given: list[Any], shape: list[int], last: bool, blocks: Any, known: dict[str, int]) -> Any:
         """Return the result by the fastest blocks."""
-        layout = ir.FixedLayout(given[0].get_device(), torch.float32, shape, strides(shape))
-        choices: list[Any] = []
-        for rows, columns, inner, stages, warps in blocks:
-            templates[name, len(shape) - 2, last].maybe_append_choice(
-                choices, input_nodes=tuple(given), layout=layout, num_stages=stages, num_warps=warps,
-                BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=inner, RANK=len(shape) - 2, **known,
-            )  # fmt: skip
-        made = autotune_select_algorithm(f"stark_{name}", choices, given, layout)
-        return made[0] if isinstance(made, tuple) else made
+        rank = len(shape) - 2
+        each = [
+            {
+                "num_stages": stages, "num_warps": warps, "BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": inner,
+                "RANK": rank, **known,
+            }
+            for rows, columns, inner, stages, warps in blocks
+        ]  # fmt: skip
+        return fastest(f"stark_{name}", made[name, rank, last], given, shape, each)
 
     def gathered(x: Any, filters: Any, last: bool, what: Numbers) -> Any:
         count = what.count if what.spread else what.count * what.parts
@@ -165,11 +156,6 @@ def register() -> None:
 def three(name: str, each: list[int], other: int = 1) -> dict[str, int]:
     """Return the numbers of three dimensions by name; of those that there are not, another."""
     return {f"{name}_{dim}": size for dim, size in zip("DHW", [other] * (3 - len(each)) + list(each))}
-
-
-def strides(shape: list[int]) -> list[int]:
-    """Return how far apart numbers are in memory, along each dimension, without gaps."""
-    return [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]
 
 
 class Spread(NamedTuple):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import math
 from typing import Any
 
 import torch
 
 from .rewrites.slim import STEP, block_of, length
+from .templates import fastest, template
 
 SOURCE = r"""
 {{def_kernel("X", "OTHER")}}
@@ -59,34 +58,22 @@ def register() -> None:
     """
     from torch._inductor import ir
     from torch._inductor.lowering import register_lowering
-    from torch._inductor.select_algorithm import (
-        SymbolicGridFn,
-        TritonTemplate,
-        TritonTemplateKernel,
-        autotune_select_algorithm,
-    )
 
-    shaped = "val_shape" in inspect.signature(TritonTemplateKernel.store_output).parameters
-    source = SOURCE.replace("VAL_SHAPE", ', val_shape=("BLOCK_M", "BLOCK_N")' if shaped else "")
-    template = TritonTemplate(name="stark_slim", grid=SymbolicGridFn(grid), source=source)
+    made = template("stark_slim", SOURCE, grid)
 
     def slim(x: Any, other: Any, parts: int) -> Any:
         x, other = (ir.ExternKernel.realize_input(one) for one in (x, other))
         for one in (x, other):
             one.freeze_layout()
         (rows, inner), (_, columns) = (list(map(int, one.get_size())) for one in (x, other))
-        shape = [parts, rows, columns]
-        layout = ir.FixedLayout(x.get_device(), torch.float32, shape, [math.prod(shape[dim + 1 :]) for dim in range(3)])
-        choices: list[Any] = []
         block = block_of(rows)
         stages = _memory(x.get_device()) // ((block.rows + block.columns) * STEP * 4)
-        template.maybe_append_choice(
-            choices, input_nodes=(x, other), layout=layout, num_stages=max(1, min(3, stages)), num_warps=block.warps,
-            BLOCK_M=block.rows, BLOCK_N=block.columns, BLOCK_K=STEP, ROWS=rows, COLUMNS=columns, INNER=inner,
-            PARTS=parts, LENGTH=length(inner, parts),
-        )  # fmt: skip
-        made = autotune_select_algorithm("stark_slim", choices, [x, other], layout)
-        return made[0] if isinstance(made, tuple) else made
+        known = {
+            "num_stages": max(1, min(3, stages)), "num_warps": block.warps, "BLOCK_M": block.rows,
+            "BLOCK_N": block.columns, "BLOCK_K": STEP, "ROWS": rows, "COLUMNS": columns, "INNER": inner,
+            "PARTS": parts, "LENGTH": length(inner, parts),
+        }  # fmt: skip
+        return fastest("stark_slim", made, [x, other], [parts, rows, columns], [known])
 
     register_lowering(torch.ops.stark.slim.default, type_promotion_kind=None)(slim)
 

@@ -120,16 +120,8 @@ class Verifier:
         path = os.path.join(self.runner.files.out, "buffers.raw")
         inputs, before = self.runner.give(case.inputs_path), self.runner.give(expected.before)
         self.ask("forward", "buffers", inputs=inputs, before=before, outputs=path)
-        room = 4 * (case.outputs.nbytes + buffers.LIMIT) + tensorfile.ROOM
-        try:
-            found = tensorfile.load(path, room, exchange=self.runner.exchange)
-            problem = buffers.problem(expected.expected, found, self.reference.tolerance)
-        except tensorfile.Damaged as error:
-            raise Failed(Finding("WRONG_SHAPE", f"The buffers could not be read back: {error}.")) from error
-        except compare.MALFORMED as error:
-            raise Failed(Finding("CHEATED", "The buffers were not written by the judge's own code.")) from error
-        if problem:
-            raise Failed(Finding("WRONG_RESULT", problem))
+        find = partial(buffers.problem, expected.expected, tolerance=self.reference.tolerance)
+        self._claimed("buffers", path, case.outputs.nbytes + buffers.LIMIT, "cpu", find)
 
     def _check_gradients(self, case: Case) -> None:
         """Compare gradients with the original's."""
@@ -141,13 +133,18 @@ class Verifier:
         path = os.path.join(self.runner.files.out, "gradients.raw")
         inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
         self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents)
-        room = 4 * (case.outputs.nbytes + expected.nbytes) + tensorfile.ROOM
+        self._claimed("gradients", path, case.outputs.nbytes + expected.nbytes, expected.device, expected.problem)
+
+    def _claimed(
+        self, what: str, path: str, nbytes: int, device: str, find: Callable[[tensorfile.Loaded], str]
+    ) -> None:
+        """Read what a candidate's process wrote, some `nbytes`, and fail with what is found wrong with it."""
         try:
-            problem = expected.problem(tensorfile.load(path, room, expected.device, self.runner.exchange))
+            problem = find(tensorfile.load(path, 4 * nbytes + tensorfile.ROOM, device, self.runner.exchange))
         except tensorfile.Damaged as error:
-            raise Failed(Finding("WRONG_SHAPE", f"The gradients could not be read back: {error}.")) from error
+            raise Failed(Finding("WRONG_SHAPE", f"The {what} could not be read back: {error}.")) from error
         except compare.MALFORMED as error:
-            raise Failed(Finding("CHEATED", "The gradients were not written by the judge's own code.")) from error
+            raise Failed(Finding("CHEATED", f"The {what} were not written by the judge's own code.")) from error
         if problem:
             raise Failed(Finding("WRONG_RESULT", problem))
 

@@ -1,9 +1,9 @@
 """A product of float32 with few rows, such as a linear layer's of a small batch, by tensor cores in parts of TF32.
 
 What takes time is to read the large matrix. cuBLAS has such products on ordinary cores, at a tenth to half of the
-memory's rate on an H200. One kernel reads blocks of the large matrix once, side by side along the inner dimension as well,
-and each number is the sum of one that TF32 has and of what is left of it; three of the four products of these are
-taken, the fourth is below what float32 keeps. What the pieces of the inner dimension give is summed.
+memory's rate on an H200. One kernel reads blocks of the large matrix once, side by side along the inner dimension as
+well, and each number is the sum of one that TF32 has and of what is left of it; three of the four products of these
+are taken, the fourth is below what float32 keeps. What the pieces of the inner dimension give is summed.
 
 Parts of this kind: Ootomo and Yokota, *Recovering single precision accuracy from Tensor Cores while surpassing the
 FP32 theoretical peak performance*, 2022, arxiv.org/abs/2203.03341.
