@@ -79,6 +79,8 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     out = console.make(to_stderr=args.json == "-", quiet=args.quiet)
     file, qualname = documents.target(args.target)
     document, problem = documents.problem(file, qualname, mode=Mode(args.mode), device=DeviceChoice(args.device))
+    if args.write:
+        documents.check_writable(document.path.resolve())
     store = RunStore(default_store_path())
     store.mark_interrupted()
 

@@ -152,8 +152,15 @@ class WorkerJudge:
             "folder": self._scratch,
             "writing": writing,
         }
+        step = IMPORTING
+
+        def told(text: str) -> None:
+            nonlocal step
+            step = text
+            progress(text)
+
         try:
-            answer = await self._supervisor.request("prepare", params, limit_s=START_LIMIT_S, progress=progress)
+            answer = await self._supervisor.request("prepare", params, limit_s=START_LIMIT_S, progress=told)
         except WorkerTimeout as error:
             raise BadInput(
                 f"{error.step} took longer than {error.seconds:g} s.",
@@ -161,6 +168,16 @@ class WorkerJudge:
                 path=self._problem.path,
                 line=self._problem.class_span.start + 1,
             ) from error
+        except Fault as fault:
+            if fault is not self._supervisor.loss or step == IMPORTING:
+                raise
+            raise BadInput(
+                f"{self._problem.qualname} took its process down with it. {fault.message} It was at: {step}.",
+                cure=f"See whether it runs on its inputs in a Python of its own. {fault.cure}",
+                path=self._problem.path,
+                line=self._problem.class_span.start + 1,
+                details=fault.details,
+            ) from fault
         reference = _read(answer, Reference)
         self._environment = reference.environment
         self._prepared = True

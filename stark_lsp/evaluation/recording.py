@@ -39,7 +39,7 @@ async def record(
     environment, folder
         Of the script; ours by default.
     log
-        Told each line it prints; None lets it print to our own output.
+        Told each line it prints; None lets it print to our standard error, as our own output is the table.
 
     Raises
     ------
@@ -52,12 +52,12 @@ async def record(
     with tempfile.TemporaryDirectory(prefix="stark-capture-") as scratch:
         out = os.path.join(scratch, "calls.json")
         command = [interpreter, str(hook), out, wanted, str(calls), script, *arguments]
-        pipe = asyncio.subprocess.PIPE if log is not None else None
+        standard_error = 2
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=asyncio.subprocess.DEVNULL if log is not None else None,
-                stdout=pipe,
+                stdout=asyncio.subprocess.PIPE if log is not None else standard_error,
                 stderr=asyncio.subprocess.STDOUT if log is not None else None,
                 env=dict(environment) if environment is not None else None,
                 cwd=folder,

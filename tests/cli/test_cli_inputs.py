@@ -42,6 +42,7 @@ from model import Config, Net, Whole
 
 whole = Whole(Config())
 net = Net(16, scale=2.0).to(torch.bfloat16)
+print("the script's own words")
 for step in range(int(sys.argv[1])):
     net(torch.rand(3, 5, 16, dtype=torch.bfloat16), mask=None)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -74,6 +75,8 @@ def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) 
     done = command(tmp_path, "capture", "train.py", "--class", "model:Net", "--python", sys.executable, "--", "50")
     assert done.returncode == 0, done.stderr
     assert "4 calls, training mode" in done.stdout
+    assert "own words" in done.stderr
+    assert "own words" not in done.stdout, "what we print can be read by a program"
     assert not (tmp_path / "ended").exists(), "the script is stopped after a few calls"
     text = (tmp_path / "stark.toml").read_text()
     assert text.startswith("# mine\n")

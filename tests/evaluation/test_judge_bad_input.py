@@ -82,10 +82,11 @@ async def test_a_forward_pass_without_end_is_stopped(tmp_path: Path) -> None:
     assert "--set load_timeout_s=2.5, or stark.evaluation in an editor" in caught.value.cure
 
 
-async def test_a_reference_that_ends_the_process_is_a_fault_that_says_so(tmp_path: Path) -> None:
+async def test_a_reference_that_ends_the_process_is_named_with_what_ended_it(tmp_path: Path) -> None:
     text = REFERENCE.replace("return torch.relu(", "import os; os.abort()\n        return (")
-    with pytest.raises(Fault, match="SIGABRT"):
+    with pytest.raises(BadInput, match=r"Model took its process down.*SIGABRT.*Running the reference") as caught:
         await prepare(make_problem(tmp_path / "model.py", text), tmp_path)
+    assert (caught.value.path, caught.value.line) == (str(tmp_path / "model.py"), line_of(text, "class Model"))
 
 
 def test_device_cuda_without_a_gpu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
