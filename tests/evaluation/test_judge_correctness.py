@@ -121,3 +121,46 @@ async def test_training_compares_gradients_and_times_forward_and_backward(tmp_pa
         wrong = await judge.evaluate(Candidate(new.replace("self.norm(x)", "self.norm(x.detach())")))
         assert wrong.status is Status.WRONG_RESULT, wrong
         assert "gradient of input 1" in wrong.message
+
+
+STATEFUL = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+
+    def forward(self, x):
+        self.mean = 0.5 * self.mean + 0.5 * x.detach().mean(0)
+        return torch.relu(x - self.mean)
+
+
+def get_inputs():
+    return [torch.rand(32, 16)]
+
+
+def get_init_inputs():
+    return [16]
+"""
+
+
+async def test_what_each_call_moves_is_as_at_first_in_each_call_also_where_it_is_timed(tmp_path: Path) -> None:
+    async with judging(make_problem(tmp_path / "model.py", STATEFUL), tmp_path, settings=SETTINGS) as (judge, _):
+        await judge.prepare(lambda text: None)
+        new = STATEFUL.replace("class Model", "class ModelNew")
+        verdict = await judge.evaluate(
+            Candidate(
+                new.replace("self.mean = 0.5 * self.mean +", "self.mean.mul_(0.5).add_(").replace(
+                    "mean(0)\n", "mean(0))\n"
+                )
+            )
+        )
+        assert verdict.status is Status.OK, verdict
+        assert verdict.speedup_vs_eager is not None
+        wrong = await judge.evaluate(
+            Candidate(new.replace("self.mean = ", "mean = ").replace("x - self.mean", "x - mean"))
+        )
+        assert wrong.status is Status.WRONG_RESULT, wrong
+        assert "buffer mean" in wrong.message

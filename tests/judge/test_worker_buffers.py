@@ -24,15 +24,23 @@ return x * self.table
 """
 
 
+MEAN = 'self.register_buffer("mean", torch.zeros(24))\n'
+MOVED = "self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)\nreturn x - self.mean"
+GROWING = 'self.register_buffer("keys", torch.zeros(0, 24), persistent=False)\n'
+GROWN = "self.keys = torch.cat([self.keys, x])\nreturn x @ self.keys.T"
+
+
 @pytest.mark.parametrize(
     ("init", "original", "wrong", "named"),
     [
         (AMAX, OBSERVED, "return torch.relu(x)", "buffer amax after a call is 0"),
         (AMAX, OBSERVED, "self.amax.copy_(x.mean())\nreturn torch.relu(x)", "buffer amax after a call"),
         (CACHE, CACHED, "return x + x[0]", "buffer cache after a call"),
+        (MEAN, MOVED, "return x - 0.1 * x.mean(0)", "buffer mean after a call"),
+        (GROWING, GROWN, "return x @ x.T", "buffer keys after a call"),
         (COUNT, "self.count += 1\nreturn torch.relu(x)", "return torch.relu(x)", "buffer count after a call"),
     ],
-    ids=["observer", "another value", "cache", "counter"],
+    ids=["observer", "another value", "cache", "running mean", "cache that grows", "counter"],
 )
 def test_what_a_call_leaves_is_compared(init: str, original: str, wrong: str, named: str, tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
@@ -41,6 +49,20 @@ def test_what_a_call_leaves_is_compared(init: str, original: str, wrong: str, na
     status, message = finding(reference, tmp_path / "wrong", wrong, init=init)
     assert status == "WRONG_RESULT"
     assert named in message
+
+
+def test_each_call_begins_with_the_buffers_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    # Special inputs hold NaN, which would stay.
+    body = "self.amax = torch.maximum(self.amax, x.detach().abs().max())\nreturn x / (1 + self.amax)"
+    inputs = "torch.randn(8, 24)"
+    reference = make_reference(tmp_path / "r", body, inputs, init=AMAX, special_inputs=True, gradients=True)
+    assert reference.buffers is not None
+    better = "torch.maximum(self.amax, x.detach().abs().max(), out=self.amax)\nreturn x / (1 + self.amax)"
+    assert finding(reference, tmp_path / "same", body, init=AMAX) == ("OK", "")
+    assert finding(reference, tmp_path / "c", better, init=AMAX) == ("OK", "")
+    wrong = "return x / (1 + x.detach().abs().max())"
+    assert "amax" in finding(reference, tmp_path / "w", wrong, init=AMAX)[1]
 
 
 def test_a_buffer_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -120,9 +120,11 @@ def verify(
         if command == "use_weights":
             holder["module"].load_state_dict(tensorfile.load(params["weights"]).tree(), strict=False)
             return {}
+        if forward.put_back(holder["module"], reference.state):
+            holder["module"].load_state_dict(reference.state, strict=False)
         if command == "buffers":
-            given = [tensorfile.load(params[name]).tree() for name in ("inputs", "before")]
-            found = forward.buffers_after(holder["module"], given[0], reference.mode, given[1])
+            given = tensorfile.load(params["inputs"]).tree()
+            found = forward.buffers_after(holder["module"], given, reference.mode)
             tensorfile.save(params["outputs"], found)
             return {}
         answer = calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)

@@ -73,6 +73,7 @@ class Backward:
         self._steady = [name for name, seen in changes.items() if _steady(seen)]
 
     def _step(self, reference: Reference, arguments: Any, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        reference.begin()
         results = forward.step(reference.module, arguments, modules.TRAINING, flows)
         return _gradients(tensorfile.capture(results, self.device))
 

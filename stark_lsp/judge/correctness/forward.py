@@ -204,32 +204,34 @@ def drew() -> bool:
 @contextlib.contextmanager
 def kept_buffers(module: Any) -> Iterator[None]:
     """Put the module's buffers back to what they were, also after a call that raised half-way."""
-    before = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+    before = {name: buffer.detach().clone() for name, buffer in _buffers(module)}
     try:
         yield
     finally:
-        with torch.no_grad():
-            for name, buffer in module.named_buffers():
-                if name in before:
-                    buffer.copy_(before[name])
+        put_back(module, before)
 
 
-def buffers_after(
-    module: Any, arguments: Arguments, mode: str, before: dict[str, torch.Tensor] | None = None
-) -> dict[str, torch.Tensor]:
-    """Return the module's buffers by name as a call leaves them, and put them back to what they were.
+def put_back(module: Any, before: dict[str, torch.Tensor]) -> set[str]:
+    """Give buffers these values by name, and return names that it has not; what a call made larger is as it was."""
+    missing = set(before)
+    with torch.no_grad():
+        for prefix, part in module.named_modules() if before else ():
+            for name, buffer in part._buffers.items():
+                path = f"{prefix}.{name}".replace("_orig_mod.", "").lstrip(".")
+                if buffer is None or path not in before:
+                    continue
+                missing.discard(path)
+                if buffer.shape == before[path].shape:
+                    buffer.copy_(before[path])
+                else:
+                    part._buffers[name] = before[path].to(buffer, copy=True)
+    return missing
 
-    Parameters
-    ----------
-    before
-        What they are before the call, if not what they are now.
-    """
+
+def buffers_after(module: Any, arguments: Arguments, mode: str) -> dict[str, torch.Tensor]:
+    """Return the module's buffers by name as a call leaves them, and put them back to what they were."""
     args, kwargs = arguments
     with kept_buffers(module):
-        with torch.no_grad():
-            for name, buffer in _buffers(module):
-                if before is not None and name in before:
-                    buffer.copy_(before[name])
         with modules.forward_context(mode):
             module(*args, **kwargs)
         return {name: buffer.detach().clone() for name, buffer in _buffers(module)}

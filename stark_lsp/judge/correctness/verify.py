@@ -118,8 +118,7 @@ class Verifier:
         if expected is None or self.weights_message:
             return
         path = os.path.join(self.runner.files.out, "buffers.raw")
-        inputs, before = self.runner.give(case.inputs_path), self.runner.give(expected.before)
-        self.ask("forward", "buffers", inputs=inputs, before=before, outputs=path)
+        self.ask("forward", "buffers", inputs=self.runner.give(case.inputs_path), outputs=path)
         find = partial(buffers.problem, expected.expected, tolerance=self.reference.tolerance)
         self._claimed("buffers", path, case.outputs.nbytes + buffers.LIMIT, "cpu", find)
 

@@ -190,7 +190,7 @@ class SpecialCases:
             return self._exact
         if self._operators is None or self._operators.flops > SCREEN_FLOPS:
             return None
-        return Exact(reference.module, "cpu", reference.mode, lambda text: None)
+        return Exact(reference.module, "cpu", reference.mode, lambda text: None, reference.state)
 
     def _fair(self, variant: special.Special, words: str, make: Callable[[], Any], screen: Exact | None) -> Case | None:
         """Return the case of a variant, None unless it is a fair one."""

@@ -70,6 +70,8 @@ class Runner:
         self._again: Callable[[], Any] = lambda: None
         """Constructs the class anew."""
         self._init = self._weights = self._weights_dtype = self._autocast = ""
+        self._before: dict[str, torch.Tensor] = {}
+        """Buffers that each call begins with."""
         self._forward = forward.Forward()
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
@@ -133,6 +135,7 @@ class Runner:
         mode: str,
         gradients: bool,
         threads: int,
+        buffers: str = "",
     ) -> None:
         """Get ready to load a module, before any of it runs.
 
@@ -144,6 +147,8 @@ class Runner:
             What a module is converted to once it is constructed, and
         autocast
             what its calls are cast to; empty for nothing.
+        buffers
+            A tensor file with buffers that each call begins with, by name; empty where calls change none.
         """
         torch.set_num_threads(threads)
         self._init, self._weights = init, weights
@@ -152,6 +157,7 @@ class Runner:
         modules.layers_as_called(gradients=gradients)
         if device == "cuda":
             torch.cuda.init()
+        self._before = self._load(buffers, device).tree(device) if buffers else {}
 
     def load_candidate(
         self, *, path: str, context: str, class_name: str, served: str = "", **how: Any
@@ -277,10 +283,10 @@ class Runner:
             if self._device == "cuda":
                 torch.cuda.empty_cache()
 
-    def buffers(self, *, inputs: str, before: str, outputs: str) -> dict[str, Any]:
-        """Write the buffers as a call leaves them, that has those of a file, to another; they are put back then."""
-        given = self._load(before).tree()
-        found = forward.buffers_after(self._module, self._arguments(inputs), self._mode, given)
+    def buffers(self, *, inputs: str, outputs: str) -> dict[str, Any]:
+        """Write the buffers as a call leaves them."""
+        self._begin()
+        found = forward.buffers_after(self._module, self._arguments(inputs), self._mode)
         tensorfile.save(outputs, found, self._exchange)
         return {}
 
@@ -313,12 +319,19 @@ class Runner:
         args, kwargs = arguments
         return self._module(*args, **kwargs)
 
+    def _begin(self) -> None:
+        """Have the next call begin with the buffers that the reference's calls begin with."""
+        if forward.put_back(self._module, self._before):
+            # What calls them otherwise may load them under the original's names.
+            self._module.load_state_dict(self._before, strict=False)
+
     def _recording(self) -> bool:
         """Return whether gradients are recorded where calls are timed."""
         return self._gradients or self._mode == modules.TRAINING
 
     def forward(self, **request: Any) -> dict[str, Any]:
         """Run one forward pass (for training a whole step), see `forward.Forward.run`."""
+        self._begin()
         return self._forward.run(
             self._module, self._lookup, mode=self._mode, device=self._device, exchange=self._exchange, **request
         )
@@ -330,6 +343,7 @@ class Runner:
             torch.cuda.empty_cache()
         sets = [self._arguments(path) for path in inputs]
         calls: dict[str, Any] = {
+            "begin": self._begin,
             "gradients": self._recording,
             "draws": lambda: self._mode == modules.TRAINING,
             "weights": lambda: self._module.parameters(),

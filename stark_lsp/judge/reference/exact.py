@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,6 +35,8 @@ class Exact:
     """Where and how it runs."""
     note: Callable[[str], None]
     """Told in words why there are no float64 results, if there are none."""
+    state: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Buffers that each call begins with."""
 
     def __post_init__(self) -> None:
         self._ran = False
@@ -55,6 +57,7 @@ class Exact:
         flows = None if cotangents is None else [None if flow is None else widen(flow) for flow in cotangents]
 
         def call() -> Any:
+            forward.put_back(self._wide, self.state)
             return forward.step(self._wide, wide, self.mode, flows)
 
         try:

@@ -216,7 +216,7 @@ class Examination:
     def wide(self) -> Exact:
         """Return a copy of the reference in float64, with the weights it has now."""
         reference = self.reference
-        return Exact(reference.module, reference.device, reference.mode, reference.notes.append)
+        return Exact(reference.module, reference.device, reference.mode, reference.notes.append, reference.state)
 
     def measure_moved(self, case: Case) -> None:
         """Measure the reference's own errors with the weights it has now."""

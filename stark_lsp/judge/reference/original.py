@@ -51,6 +51,8 @@ class Original:
         """Why it is not converted to the dtype of its inputs; empty where it is, or has no need to."""
         self.changes_inputs = False
         """Whether a call changes its inputs in place."""
+        self.state: dict[str, torch.Tensor] = {}
+        """Buffers that calls change, by name, as each call finds them."""
         self._kept = 0
         """Bytes of results that are kept on the GPU."""
         self._held: list[torch.Tensor] = []
@@ -212,6 +214,7 @@ class Original:
         """
         arguments = self.arguments(inputs_path)
         flows = self.cotangents(cotangents) if cotangents else None
+        self.begin()
         result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
         unfit = f"{self.qualname} returned something that cannot be compared"
         found: list[torch.Tensor] = []
@@ -227,6 +230,10 @@ class Original:
             cure = "Return a tensor, or a tuple, list, dict or dataclass that holds one."
             raise self.refusal(f"{self.qualname} returned no tensor.", cure)
         return outputs, ranges, after
+
+    def begin(self) -> None:
+        """Have the next call begin with the buffers that the first one began with."""
+        forward.put_back(self.module, self.state)
 
     def _call(self, call: Callable[[], Any]) -> Any:
         try:

@@ -110,6 +110,8 @@ class Reference(Original):
         # The first cases have the weights of the constructor, the rest such as training leaves.
         first = self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, 0)
         self._record(first)
+        self.buffers = buffers.changed(self, first, lambda: self._made(drawn.randrange(1 << 31)), held)
+        self.state = {} if self.buffers is None else self.buffers.state
         examination = examine.Examination(self, first)
         examination.run()
         self.backward = backward.prepare(self, first)
@@ -120,7 +122,6 @@ class Reference(Original):
         plain = seeds if trained is None else (seeds + 1) // 2
         for index in range(1, plain):
             self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, index)
-        self.buffers = buffers.changed(self, self.cases, held)
         alike = [case.inputs_path for case in self.cases[1:2]]
         examine.refuse_constant(self, lambda: self._made(drawn.randrange(1 << 31)))
         unusual = fair.SpecialCases(self, examination) if special_inputs else None
@@ -156,12 +157,14 @@ class Reference(Original):
     def _rescaled(self) -> bool:
         """Give it weights that let the inputs through, and begin anew; returns whether there are any."""
         args, kwargs = self.arguments(self.cases[0].inputs_path)
+        self.begin()
         if not training.rescale(self.module, lambda: self.module(*args, **kwargs)):
             return False
         self._save_weights(self.module)
         self.cases, self._held, self.notes, self._kept = [], [], [RESCALED], 0
         self.changes_inputs = self.differentiable = False
         self.backward = None
+        self.state = {}
         self._numbers = itertools.count()
         return True
 
@@ -266,6 +269,7 @@ class Reference(Original):
                     self.module.load_state_dict(tensorfile.load(self.trained_path).tree("cpu"), strict=False)
                 for draw in range(1, nearby.DRAWS + 1):
                     given, weights = self.arguments(case.inputs_path), self.module.parameters()
+                    self.begin()
                     with nearby.drawn(given, weights, draw, self.tolerance.rounded_to) as arguments:
                         result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
                     yield self._capture(result, UNFIT, keep=False)
@@ -281,6 +285,7 @@ class Reference(Original):
 
     def write_cotangents(self, inputs_path: str, number: int = 0) -> str:
         """Write random gradients for the outputs to a file, other ones by number, and return its path."""
+        self.begin()
         with forward.kept_buffers(self.module):
             result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
         flows = forward.random_cotangents(result, number)

@@ -57,6 +57,7 @@ def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: 
         "mode": reference.mode,
         "gradients": reference.gradients,
         "threads": threads,
+        "buffers": runner.give(reference.buffers.before) if reference.buffers is not None else "",
     }
 
 

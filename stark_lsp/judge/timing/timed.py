@@ -39,6 +39,7 @@ class Timed:
         self._mixer: fresh.Mixer | None = None
         self._kept: kept.Kept | None = None
         self._call: Callable[[Any], Any] = lambda arguments: None
+        self._begin: Callable[[], None] = lambda: None
         self._gradients: Callable[[], bool] = bool
         self._draws: Callable[[], bool] = bool
         self._weights: Callable[[], Iterable[torch.Tensor]] = tuple
@@ -59,6 +60,7 @@ class Timed:
         *,
         warmup: int,
         round_ms: float,
+        begin: Callable[[], None] = lambda: None,
         gradients: Callable[[], bool] = bool,
         draws: Callable[[], bool] = bool,
         weights: Callable[[], Iterable[torch.Tensor]] = tuple,
@@ -71,6 +73,8 @@ class Timed:
         ----------
         sets
             Such arguments on the device, that timed calls get mixtures of.
+        begin
+            Run before each call, untimed.
         gradients
             Tells whether calls are made where gradients are recorded; they are not, by default.
         draws
@@ -82,21 +86,21 @@ class Timed:
         """
         self.let_go()
         self._call, self._device, self._gradients = call, device, gradients
-        self._draws, self._weights = draws, weights
+        self._begin, self._draws, self._weights = begin, draws, weights
         self._mixer = fresh.Mixer(sets, lookup, picking=picking)
         if device == "cuda":
             # To see what kind of numbers gigabytes are takes as much again.
             torch.cuda.empty_cache()
         # What stays comes before calls leave free blocks that it would be a part of.
         self._clock = clock.Clock(device)
-        begin = _now()
+        began = _now()
         result = None
         for index in range(max(1, warmup)):
             # One that is still held would have the next be made beside it.
             result = None
             result = self._alike(WARMUP_SEED, index)
             modules.synchronize(device)
-            if index and _now() - begin > WARMUP_S:
+            if index and _now() - began > WARMUP_S:
                 break
         self._kept = kept.Kept(result, device)
         self._kept.begin(1)
@@ -121,7 +125,7 @@ class Timed:
     def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""
         self._call = lambda arguments: None
-        self._weights = tuple
+        self._begin, self._weights = lambda: None, tuple
         self._clock = self._mixer = self._kept = None
         return {}
 
@@ -129,6 +133,7 @@ class Timed:
         if self._mixer is None:
             raise LookupError("no inputs are held")
         arguments = self._mixer.inputs(seed, number)
+        self._begin()
         if self._draws():
             _manual_seed(_Random(f"{seed}/{number}/drawn").getrandbits(63))
         return arguments
