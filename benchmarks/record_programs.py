@@ -101,6 +101,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(2, 9, 3, 4, 5).half().float()",
         {"rewrites": ["convolutions"]},
     ),
+    "convolution_transposed_dilated": (
+        "self.c = nn.ConvTranspose2d(32, 40, 3, (3, 2), (4, 1), (1, 0), 2, dilation=2).half().float()",
+        "x",
+        "return F.relu(self.c(x))",
+        "torch.randn(2, 32, 7, 5).half().float()",
+        {"rewrites": ["convolutions"]},
+    ),
     "cross_entropy": (
         "pass",
         "x, t",

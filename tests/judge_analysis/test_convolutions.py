@@ -84,7 +84,9 @@ def test_a_convolution_is_that_of_rounded_numbers(
     stride=st.lists(st.integers(1, 4), min_size=3, max_size=3),
     padding=st.integers(0, 3),
     more=st.integers(0, 3),
+    dilation=st.lists(st.integers(1, 4), min_size=3, max_size=3),
     channels=st.integers(1, 9),
+    groups=st.integers(1, 3),
     last=st.booleans(),
     scale=st.sampled_from([1e-20, 1.0, 1e20]),
 )
@@ -95,20 +97,22 @@ def test_a_transposed_convolution_is_too(
     stride: list[int],
     padding: int,
     more: int,
+    dilation: list[int],
     channels: int,
+    groups: int,
     last: bool,
     scale: float,
 ) -> None:
-    x = torch.randn(2, channels, *range(size, size + rank)) * scale
-    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last else x
-    w, b = torch.randn(channels, 4, *taps[:rank]), torch.randn(4)
+    x = torch.randn(2, channels * groups, *range(size, size + rank)) * scale
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last and groups == 1 else x
+    w, b = torch.randn(channels * groups, 4, *taps[:rank]), torch.randn(4 * groups)
 
     def form(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         output_padding = [min(more, one - 1) for one in stride[:rank]]
-        return TRANSPOSED[rank - 1](x, w, b, stride[:rank], padding, output_padding)
+        return TRANSPOSED[rank - 1](x, w, b, stride[:rank], padding, output_padding, groups, dilation[:rank])
 
-    sides = x.shape[2:]
-    if any((side - 1) * step - 2 * padding + count < 2 for side, step, count in zip(sides, stride, taps, strict=False)):
+    each = zip(x.shape[2:], stride, taps, dilation, strict=False)
+    if any((side - 1) * step - 2 * padding + (count - 1) * apart < 1 for side, step, count, apart in each):
         return  # padding leaves nothing
     check(form, x, w, b, False)
 
@@ -144,8 +148,6 @@ def test_numbers_are_rounded_to_ten_bits() -> None:
 
 
 OTHERWISE = {
-    "transposed, in groups": lambda x, w: F.conv_transpose2d(x, w, groups=2),
-    "transposed, dilated": lambda x, w: F.conv_transpose2d(x, w, dilation=2),
     "channels last, in groups": lambda x, w: F.conv2d(x.to(memory_format=torch.channels_last), w[:, :2], groups=2),
     "of float64": lambda x, w: F.conv2d(x.double(), w.double()),
     "of bfloat16": lambda x, w: F.conv2d(x.bfloat16(), w.bfloat16()),
@@ -170,16 +172,26 @@ DIRECT = {
     taps=st.integers(1, 3),
     stride=st.integers(1, 3),
     padding=st.integers(0, 2),
+    dilation=st.integers(1, 2),
+    groups=st.sampled_from([1, 2]),
     transposed=st.booleans(),
     last=st.booleans(),
     up=st.booleans(),
 )
 def test_the_gradient_of_an_input_is_one_too(
-    rank: int, taps: int, stride: int, padding: int, transposed: bool, last: bool, up: bool
+    rank: int,
+    taps: int,
+    stride: int,
+    padding: int,
+    dilation: int,
+    groups: int,
+    transposed: bool,
+    last: bool,
+    up: bool,
 ) -> None:
-    x, w = torch.randn(2, 6, *range(6, 6 + rank)), torch.randn(6, 6, *[taps] * rank)
-    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last else x
-    how = ([stride] * rank, [padding] * rank, [1] * rank, transposed, [0] * rank, 1)
+    x, w = torch.randn(2, 6, *range(6, 6 + rank)), torch.randn(6, 6 // groups, *[taps] * rank)
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if last and groups == 1 else x
+    how = ([stride] * rank, [padding] * rank, [dilation] * rank, transposed, [0] * rank, groups)
     gradient = torch.randn_like(torch.convolution(x, w, None, *how))
 
     def form(gradient: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -93,7 +93,7 @@ def register() -> None:
         return fastest(f"stark_{name}", made[name, rank, last], given, shape, each)
 
     def gathered(x: Any, filters: Any, last: bool, what: Numbers) -> Any:
-        count = what.count if what.spread else what.count * what.parts
+        count = what.count * what.groups
         shape = [what.batch, *what.to, count] if last else [what.batch, count, *what.to]
         known = what.named()
         return chosen(
@@ -114,24 +114,32 @@ def register() -> None:
     def convolved(x: Any, filters: Any, stride: list[int], dilation: list[int], groups: int, last: bool) -> Any:
         (x, (batch, *sizes, channels)), (filters, (count, *taps, _)) = stored(x, filters)
         to = places(sizes, taps, stride, dilation)
-        what = Numbers(batch // groups, channels, count // groups, sizes, taps, to, to, stride, dilation, groups)
+        each = count // groups
+        what = Numbers(batch // groups, channels, each, sizes, taps, to, to, stride, dilation, groups, groups)
         return gathered(x, filters, last, what)
 
     def spread(
         x: Any,
         filters: Any,
         start: list[int],
-        apart: list[int],
+        stride: list[int],
+        dilation: list[int],
         front: list[int],
         behind: list[int],
+        groups: int,
         to: list[int],
         last: bool,
     ) -> Any:
         (x, (batch, *sizes, channels)), (filters, (count, *taps, _)) = stored(x, filters)
-        ones, kinds = [1] * len(to), math.prod(apart)
-        each = [-(-size // step) for size, step in zip(to, apart)]
-        spread = Spread(start, apart, front, behind)
-        what = Numbers(batch, channels, count // kinds, sizes, taps, each, to, ones, ones, kinds, spread)
+        common = [math.gcd(*both) for both in zip(stride, dilation)]
+        kinds, apart = ([one // by for one, by in zip(each, common)] for each in (stride, dilation))
+        each = [-(-size // step) for size, step in zip(to, stride)]
+        spread = Spread(start, stride, kinds, dilation, front, behind)
+        count //= groups * math.prod(kinds)
+        parts = groups * math.prod(stride)
+        what = Numbers(
+            batch // groups, channels, count, sizes, taps, each, to, [1] * len(to), apart, groups, parts, spread
+        )
         return gathered(x, filters, last, what)
 
     def direct(x: Any, high: Any, low: Any, stride: list[int], padding: list[int], dilation: list[int]) -> Any:
@@ -162,7 +170,9 @@ class Spread(NamedTuple):
     """What is there only of a transposed convolution, see `rewrites.convolutions.spread`; for each dimension."""
 
     start: list[int]
-    apart: list[int]
+    stride: list[int]
+    kinds: list[int]
+    dilation: list[int]
     front: list[int]
     behind: list[int]
 
@@ -182,7 +192,9 @@ class Numbers:
     """Sizes of the result, more than places if kinds of places are computed one by one."""
     stride: list[int]
     dilation: list[int]
+    groups: int
     parts: int
+    """Groups, and kinds of places in each."""
     spread: Spread | None = None
 
     def named(self) -> dict[str, int]:
@@ -200,8 +212,7 @@ class Numbers:
             taps["TAPS_W"] = 1
         found = {
             "PLACES": self.batch * math.prod(self.places), "CHANNELS": self.count,
-            "PARTS": self.parts, "PART": 0 if self.spread else whole, "START": 0,
-            "STEP_N": whole if self.spread else whole * self.parts,
+            "PARTS": self.parts, "PART": whole, "START": 0, "STEP_N": whole * self.groups,
             **three("STEP", [step * size for step, size in zip(self.stride, apart)], 0),
             **taps, **three("TAP", [step * size for step, size in zip(self.dilation, apart)], 0),
             **three("OUT", self.places), "RUN": run, "LENGTH": math.prod(self.taps) * self.channels,
@@ -209,11 +220,12 @@ class Numbers:
         }  # fmt: skip
         if self.spread is None:
             return found
-        start, apart_each, front, behind = self.spread
-        found["START"] = sum(one * size for one, size in zip(start, apart))
+        of = self.spread
+        found["START"] = sum(one * size for one, size in zip(of.start, apart))
         return {
-            **found, **three("TO", self.to), **three("APART", apart_each), **three("FRONT", front, 0),
-            **three("BEHIND", behind, 0),
+            **found, **three("TO", self.to), **three("APART", of.stride), **three("KINDS", of.kinds),
+            **three("DILATION", of.dilation), **three("FRONT", of.front, 0), **three("BEHIND", of.behind, 0),
+            "TOGETHER": int(self.dilation[-1] == 1),
         }  # fmt: skip
 
 

@@ -33,24 +33,41 @@ SOURCE = r"""
     at_n = at // (OUT_W * OUT_H * OUT_D)
     inner = tl.arange(0, BLOCK_K)
     x = X + START + (at_n * STEP_N + at_d * STEP_D + at_h * STEP_H + at_w * STEP_W)[:, None]
-    filters = FILTERS + ((part * CHANNELS + tl.minimum(channel, CHANNELS - 1)) * LENGTH)[None, :]
 {% if SPREAD %}
-    # Kinds of places along each dimension; a kind may lack the first tap, or the last one.
+    # Kinds of places along each dimension: by which taps meet them, and those that none meets. Some lack the first tap.
     kind_w = part % APART_W
     kind_h = part // APART_W % APART_H
-    kind_d = part // (APART_W * APART_H)
-    first_w = tl.where(kind_w + BEHIND_W >= APART_W, 1, 0)
-    first_h = tl.where(kind_h + BEHIND_H >= APART_H, 1, 0)
-    first_d = tl.where(kind_d + BEHIND_D >= APART_D, 1, 0)
-    run = (TAPS_W - first_w - tl.where(kind_w < FRONT_W, 1, 0)) * UNIT
-    taps_h = TAPS_H - first_h - tl.where(kind_h < FRONT_H, 1, 0)
-    taps_d = TAPS_D - first_d - tl.where(kind_d < FRONT_D, 1, 0)
-    runs = (run + BLOCK_K - 1) // BLOCK_K
-    x += first_d * TAP_D + first_h * TAP_H + first_w * UNIT
+    kind_d = part // (APART_W * APART_H) % APART_D
+    group = part // (APART_W * APART_H * APART_D)
+    taken_w = kind_w % KINDS_W
+    taken_h = kind_h % KINDS_H
+    taken_d = kind_d % KINDS_D
+    first_w = tl.where(taken_w + BEHIND_W >= KINDS_W, 1, 0)
+    first_h = tl.where(taken_h + BEHIND_H >= KINDS_H, 1, 0)
+    first_d = tl.where(taken_d + BEHIND_D >= KINDS_D, 1, 0)
+    taps_w = tl.where(kind_w < KINDS_W, TAPS_W - first_w, 0)
+    taps_h = tl.where(kind_h < KINDS_H, TAPS_H - first_h, 0)
+    taps_d = tl.where(kind_d < KINDS_D, TAPS_D - first_d, 0)
+    # The first place of a kind, with what padding lacks, and how far before the others' its input is.
+    to_w = taken_w * DILATION_W + kind_w // KINDS_W + FRONT_W
+    to_h = taken_h * DILATION_H + kind_h // KINDS_H + FRONT_H
+    to_d = taken_d * DILATION_D + kind_d // KINDS_D + FRONT_D
+    x += group * PART + first_d * TAP_D + first_h * TAP_H + first_w * TAP_W
+    x -= to_d // APART_D * STEP_D + to_h // APART_H * STEP_H + to_w // APART_W * STEP_W
+    filters = ((group * KINDS_D + taken_d) * KINDS_H + taken_h) * KINDS_W + taken_w
+    filters = FILTERS + ((filters * CHANNELS + tl.minimum(channel, CHANNELS - 1)) * LENGTH)[None, :]
     filters += ((first_d * TAPS_H + first_h) * TAPS_W + first_w) * UNIT
-    steps = taps_d * taps_h * runs
+{% if TOGETHER %}
+    run = taps_w * UNIT
+    taps_w = tl.minimum(taps_w, 1)
+{% else %}
+    run = UNIT
+{% endif %}
+    runs = (run + BLOCK_K - 1) // BLOCK_K
+    steps = taps_d * taps_h * taps_w * runs
 {% else %}
     x += part * PART
+    filters = FILTERS + ((part * CHANNELS + tl.minimum(channel, CHANNELS - 1)) * LENGTH)[None, :]
     run = RUN
     runs = (RUN + BLOCK_K - 1) // BLOCK_K
     steps = TAPS_D * TAPS_H * TAPS_W * runs
@@ -60,8 +77,11 @@ SOURCE = r"""
         tap = step // runs
         k = step % runs * BLOCK_K + inner
 {% if SPREAD %}
-        offset = tap // taps_h * TAP_D + tap % taps_h * TAP_H
-        to = (tap // taps_h * TAPS_H + tap % taps_h) * RUN
+        tap_d = tap // (taps_h * taps_w)
+        tap_h = tap // taps_w % taps_h
+        tap_w = tap % taps_w
+        offset = tap_d * TAP_D + tap_h * TAP_H + tap_w * TAP_W
+        to = ((tap_d * TAPS_H + tap_h) * TAPS_W + tap_w) * UNIT
 {% else %}
         offset = tap // (TAPS_H * TAPS_W) * TAP_D + tap // TAPS_W % TAPS_H * TAP_H + tap % TAPS_W * TAP_W
         to = tap * RUN
@@ -77,9 +97,10 @@ SOURCE = r"""
     there = (channel < CHANNELS)[None, :]
     mask = (place < PLACES)[:, None] & there
 {% if SPREAD %}
-    at_w = at_w * APART_W + kind_w
-    at_h = at_h * APART_H + kind_h
-    at_d = at_d * APART_D + kind_d
+    at_w = at_w * APART_W + to_w % APART_W
+    at_h = at_h * APART_H + to_h % APART_H
+    at_d = at_d * APART_D + to_d % APART_D
+    channel += group * CHANNELS
     mask = mask & ((at_w < TO_W) & (at_h < TO_H) & (at_d < TO_D))[:, None]
 {% else %}
     channel += part * CHANNELS

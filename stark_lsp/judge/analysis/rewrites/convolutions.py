@@ -6,7 +6,7 @@ the original's. How cuDNN rounds halves differs from one of its kernels to the n
 it is asked: its own result is the one for factors that are rounded before.
 
 Groups are parts of the batch. Of a transposed convolution each kind of places is an ordinary one with taps of its own
-(see `transposed`), which is written where it belongs.
+(see `Kinds`), which is written where it belongs.
 
 The range that float16 lacks is made up for by powers of two: of each filter, and of the whole input. Of that
 `stark::rounded` looks for the largest number while it rounds, and rounds again where that does not fit.
@@ -15,6 +15,7 @@ The range that float16 lacks is made up for by powers of two: of each filter, an
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from typing import Any, NamedTuple
@@ -26,7 +27,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .channels import Convolution, convolution_of, multiplications
 from .rule import Cannot, aten, for_each, shape_of
 from .scaling import KEPT, ROUND, Scaling
-from .transposed import Kinds, kinds_of
 
 LEAST = 1 << 30
 """Multiplications from which it is worth the kernels that round."""
@@ -81,13 +81,40 @@ def convolved(
     return (found.movedim(1, -1) if last else found).contiguous()
 
 
+class Kinds(NamedTuple):
+    """Of the places along a dimension those that the same taps meet.
+
+    Tap t brings input i to place `i * stride + t * dilation - padding`. Of the taps `first + kinds * j` these are
+    `stride` apart, and tap j meets inputs that are `apart * j` before the one that tap `first` meets. Other places than
+    those of all kinds meet no tap; there are some where stride and dilation have a common divisor.
+    """
+
+    kinds: int
+    taps: int
+    """Of each kind, with those that are filled up."""
+    apart: int
+    front: int
+    """What padding lacks of a multiple of the stride."""
+    ahead: int
+    """That multiple, in inputs."""
+
+    @classmethod
+    def along(cls, count: int, stride: int, padding: int, dilation: int) -> Kinds:
+        """Return those of `count` taps."""
+        common, front = math.gcd(stride, dilation), -padding % stride
+        kinds = stride // common
+        return cls(kinds, -(-count // kinds), dilation // common, front, (padding + front) // stride)
+
+
 def spread(
     x: torch.Tensor,
     filters: torch.Tensor,
     start: list[int],
-    apart: list[int],
+    stride: list[int],
+    dilation: list[int],
     front: list[int],
     behind: list[int],
+    groups: int,
     sizes: list[int],
     last: bool,
 ) -> torch.Tensor:
@@ -96,26 +123,29 @@ def spread(
     Parameters
     ----------
     filters
-        Those of each kind of places, kinds first, what meets the first input first.
+        Those of each group, of each kind of places in it, see `Kinds`; what meets the first input first.
     start
-        Where the inputs of the first place are, along each dimension.
-    apart
-        Kinds along each dimension: so far apart places of a kind are.
-    front, behind
-        Zeros in front of a filter and behind it, see `transposed.Kinds`.
+        Where the first input is that place -`front` meets, along each dimension.
+    front
+        See `Kinds`.
+    behind
+        Zeros that fill the taps of all kinds up.
     sizes
         The result's, without batch and channels.
     """
-    rank, count = len(apart), filters.shape[0] // math.prod(apart)
-    for dim in range(rank):
-        length = -(-sizes[dim] // apart[dim]) + filters.shape[1 + dim] - 1
-        x = x.narrow(1 + dim, start[dim], length)
-    found = convolved(x, filters, [1] * rank, [1] * rank, 1, False)
-    found = found.unflatten(1, (*apart, count))
-    order = [0, 1 + rank, *(dim for number in range(rank) for dim in (2 + rank + number, 1 + number))]
-    found = found.permute(order)
-    for dim, size in enumerate(sizes):
-        found = found.flatten(2 + dim, 3 + dim).narrow(2 + dim, 0, size)
+    kinds = [step // math.gcd(step, far) for step, far in zip(stride, dilation)]
+    apart = [far // math.gcd(step, far) for step, far in zip(stride, dilation)]
+    each = filters.unflatten(0, (groups, math.prod(kinds), -1))
+    found = x.new_zeros((x.shape[0] // groups, groups * each.shape[2], *sizes), dtype=torch.float32)
+    for number, kind in enumerate(itertools.product(*map(range, kinds))):
+        part, cut = x, found
+        for dim, one in enumerate(kind):
+            before, at = divmod(one * dilation[dim] + front[dim], stride[dim])
+            length = max(0, -(-(sizes[dim] - at) // stride[dim]))
+            part = part.narrow(1 + dim, start[dim] - before, length + (each.shape[3 + dim] - 1) * apart[dim])
+            cut = cut[(slice(None),) * (2 + dim) + (slice(at, None, stride[dim]),)]
+        if cut.numel():
+            cut.copy_(convolved(part, each[:, number].flatten(0, 1), [1] * len(stride), apart, groups, False))
     return (found.movedim(1, -1) if last else found).contiguous()
 
 
@@ -141,13 +171,16 @@ def _spread_like(
     x: torch.Tensor,
     filters: torch.Tensor,
     start: list[int],
-    apart: list[int],
+    stride: list[int],
+    dilation: list[int],
     front: list[int],
     behind: list[int],
+    groups: int,
     sizes: list[int],
     last: bool,
 ) -> torch.Tensor:
-    return _result_like(x, x.shape[0], filters.shape[0] // math.prod(apart), sizes, last)
+    kinds = math.prod(step // math.gcd(step, far) for step, far in zip(stride, dilation))
+    return _result_like(x, x.shape[0] // groups, filters.shape[0] // kinds, sizes, last)
 
 
 def _result_like(x: torch.Tensor, batch: int, count: int, sizes: list[int], last: bool) -> torch.Tensor:
@@ -164,8 +197,8 @@ for _schema, _meaning, _like in (
         _convolved_like,
     ),
     (
-        "spread(Tensor x, Tensor filters, int[] start, int[] apart, int[] front, int[] behind, int[] sizes, bool last)"
-        " -> Tensor",
+        "spread(Tensor x, Tensor filters, int[] start, int[] stride, int[] dilation, int[] front, int[] behind, "
+        "int groups, int[] sizes, bool last) -> Tensor",
         spread,
         _spread_like,
     ),
@@ -210,8 +243,6 @@ class Convolutions(Scaling):
         """Return the channels of each group, those of the result first, of a convolution that is worth it."""
         (one, other, *taps), groups = shape_of(of.weights), of.groups
         count, channels = (other, one // groups) if of.transposed else (one // groups, other)
-        if of.transposed and (groups != 1 or any(apart != 1 for apart in of.dilation)):
-            raise Cannot
         if groups != 1 and (min(count, channels) < LEAST_OF_GROUP or not of.x.meta["val"].is_contiguous()):
             raise Cannot
         if multiplications(self._node, of) < LEAST or (set(taps) == {1} and min(count, channels) < WIDE):
@@ -220,12 +251,8 @@ class Convolutions(Scaling):
 
     def _ordinary(self, of: Convolution, channels: int, up: bool, last: bool) -> tuple[Node, Node, Node]:
         """Return the convolution, and what scales each channel and all of it back."""
-        x, size = of.x, shape_of(of.weights)
-        if of.groups != 1:
-            (batch, _, *sizes) = shape_of(x)
-            x = self.call(aten.reshape.default, x, [batch * of.groups, size[1], *sizes])
-        x, back = self._rounded(x, of.padding, channels, up)
-        made = self.call(aten.permute.default, of.weights, [0, *range(2, len(size)), 1])
+        x, back = self._rounded(of, of.padding, channels, up)
+        made = self.call(aten.permute.default, of.weights, [0, *range(2, 2 + len(of.stride)), 1])
         made, filters_back = self._filters(made, channels, up)
         made = self._stored(made)
         given = [list(of.stride), list(of.dilation), of.groups, last]
@@ -233,23 +260,33 @@ class Convolutions(Scaling):
 
     def _transposed(self, of: Convolution, channels: int, up: bool, last: bool) -> tuple[Node, Node, Node]:
         """Return the same of a transposed convolution."""
-        rank, ways, sizes = len(of.stride), kinds_of(of), shape_of(self._node)[2:]
+        rank, sizes = len(of.stride), shape_of(self._node)[2:]
+        one_side, count, *taps = shape_of(of.weights)
+        ways = [Kinds.along(*each) for each in zip(taps, of.stride, of.padding, of.dilation)]
         around, start = [], []
-        for one, stride, before, size in zip(ways, of.stride, shape_of(of.x)[2:], sizes):
-            ahead, after = one.taps - 1 - one.ahead, -(-size // stride) + one.ahead - before
-            around.append(max(ahead, after, 0))
-            start.append(around[-1] - ahead)
-        x, back = self._rounded(of.x, around, channels, up)
-        made = self.call(aten.permute.default, of.weights, [1, *range(2, rank + 2), 0])
+        for one, stride, dilation, before, size in zip(ways, of.stride, of.dilation, shape_of(of.x)[2:], sizes):
+            reach = (one.taps - 1) * one.apart - one.ahead
+            most = ((one.kinds - 1) * dilation + one.front) // stride
+            around.append(max(reach + most, -(-size // stride) + one.ahead - before, 0))
+            start.append(around[-1] - reach)
+        x, back = self._rounded(of, around, channels, up)
+        made = self.call(aten.reshape.default, of.weights, [of.groups, one_side // of.groups, count, *taps])
+        made = self.call(aten.permute.default, made, [0, 2, *range(3, rank + 3), 1])
+        made = self.call(aten.reshape.default, made, [of.groups * count, *taps, one_side // of.groups])
         made, filters_back = self._filters(made, channels, up)
-        made = self._by_kind(made, ways, of.stride)
+        made = self._by_kind(made, ways, of.groups)
         if of.stride == [1] * rank and not any(start):
-            ones = [1] * rank
-            return self.call(torch.ops.stark.convolved.default, x, made, ones, ones, 1, last), filters_back, back
-        given = [start, list(of.stride), [one.front for one in ways], [one.behind for one in ways], sizes, last]
+            given = [list(of.stride), list(of.dilation), of.groups, last]
+            return self.call(torch.ops.stark.convolved.default, x, made, *given), filters_back, back
+        behind = [one.taps * one.kinds - tap for one, tap in zip(ways, taps)]
+        given = [start, list(of.stride), list(of.dilation), [one.front for one in ways], behind, of.groups, sizes, last]
         return self.call(torch.ops.stark.spread.default, x, made, *given), filters_back, back
 
-    def _rounded(self, x: Node, padding: list[int], channels: int, up: bool) -> tuple[Node, Node]:
+    def _rounded(self, of: Convolution, padding: list[int], channels: int, up: bool) -> tuple[Node, Node]:
+        x = of.x
+        if of.groups != 1:
+            (batch, count, *sizes) = shape_of(x)
+            x = self.call(aten.reshape.default, x, [batch * of.groups, count // of.groups, *sizes])
         both = self.call(torch.ops.stark.rounded.default, x, list(padding), channels, up)
         made, back = (self.call(operator.getitem, both, number) for number in range(2))
         return made, back
@@ -263,18 +300,20 @@ class Convolutions(Scaling):
         made, back = self.scaled(made, list(range(1, len(size))))
         return (self.rounded_up(made) if up else made), back
 
-    def _by_kind(self, made: Node, ways: list[Kinds], stride: list[int]) -> Node:
-        """Return filters of each kind of places, kinds first, what meets the first input first."""
-        (count, *_, channels), rank = shape_of(made), len(ways)
-        if any(one.front or one.behind for one in ways):
-            around = [side for one in reversed(ways) for side in (one.front, one.behind)]
+    def _by_kind(self, made: Node, ways: list[Kinds], groups: int) -> Node:
+        """Return filters of each kind of places, kinds first in each group, what meets the first input first."""
+        (count, *taps, channels), rank = shape_of(made), len(ways)
+        behind = [one.taps * one.kinds - tap for one, tap in zip(ways, taps)]
+        if any(behind):
+            around = [side for more in reversed(behind) for side in (0, more)]
             made = self.call(aten.constant_pad_nd.default, made, [0, 0, *around], 0.0)
-        split = [each for one, apart in zip(ways, stride) for each in (one.taps, apart)]
-        made = self.call(aten.reshape.default, made, [count, *split, channels])
-        kinds, inner = [2 + 2 * number for number in range(rank)], [1 + 2 * number for number in range(rank)]
-        made = self.call(aten.permute.default, made, [*kinds, 0, *inner, 1 + 2 * rank])
-        made = self.call(torch.ops.prims.rev.default, made, list(range(rank + 1, 2 * rank + 1)))
-        return self._stored(made, [math.prod(stride) * count, *(one.taps for one in ways), channels])
+        split = [each for one in ways for each in (one.taps, one.kinds)]
+        made = self.call(aten.reshape.default, made, [groups, count // groups, *split, channels])
+        kinds, inner = [3 + 2 * number for number in range(rank)], [2 + 2 * number for number in range(rank)]
+        made = self.call(aten.permute.default, made, [0, *kinds, 1, *inner, 2 + 2 * rank])
+        made = self.call(torch.ops.prims.rev.default, made, list(range(rank + 2, 2 * rank + 2)))
+        all_kinds = math.prod(one.kinds for one in ways)
+        return self._stored(made, [all_kinds * count, *(one.taps for one in ways), channels])
 
     def _stored(self, made: Node, size: list[int] | None = None) -> Node:
         """Return numbers in float16, one behind the other."""
