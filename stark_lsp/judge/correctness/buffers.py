@@ -77,9 +77,7 @@ def _changed(
         arguments = arguments or reference.arguments(first.inputs_path)
         return forward.buffers_after(reference.module, arguments, reference.mode)
 
-    found = {
-        name: one for name, one in after(None, before).items() if name in before and not _equal(one, before[name])
-    }
+    found = {name: one for name, one in after(None, before).items() if name in before and not _equal(one, before[name])}
     if not found:
         return None
     again, next_one = after(None, before), after(None, found)
