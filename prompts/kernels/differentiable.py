@@ -8,16 +8,16 @@ class _StarkDifferentiable(torch.autograd.Function):
     def forward(ctx, launched, form, *tensors):
         ctx.form = form
         ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
         return launched()
 
     @staticmethod
     def backward(ctx, *gradients):
         with torch.enable_grad():
-            # A form may read parameters where they are; what is given twice is told apart.
-            tensors = [x if isinstance(x, torch.nn.Parameter) else x.view_as(x) for x in ctx.saved_tensors]
+            tensors = [x.view_as(x) for x in ctx.saved_tensors]  # what is given twice is told apart; hooks run once
             outputs = ctx.form(*tensors)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        pairs = [pair for pair in zip(outputs, gradients) if pair[0].requires_grad]
+        pairs = [pair for pair in zip(outputs, gradients) if pair[0].requires_grad and pair[1] is not None]
         outputs, gradients = zip(*pairs) if pairs else ((), ())
         asked = {id(x): x for x in tensors if x.requires_grad}
         further = {"create_graph": torch.is_grad_enabled(), "allow_unused": True}

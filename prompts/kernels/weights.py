@@ -7,24 +7,26 @@ import torch
 def _stark_weights(module, x, made_for, digest, mode_matters):
     """A module's tensors that kernels read; None where these, its parts, settings or hooks are others."""
     found = vars(module).get("_stark_found")
-    if not found or not all(map(operator.ge, *found[:2])):
+    if not found or not all(map(operator.ge, *found[:2])) or list(map(len, found[0])) != found[6]:
         found = module._stark_found = None
         told, held, watched, parts = [], [], [], dict(module.named_modules())
         for path, part in parts.items():
             names = [name for name in sorted(vars(part)) if name[0] != "_" and (mode_matters or name != "training")]
             plain = {name: vars(part)[name] for name in names if _stark_is_plain(vars(part)[name])}
-            told.append((path, [(name, type(one).__name__) for name, one in part._modules.items()], plain))
-            hooks = {} if part is module else {"_forward_hooks": {}, "_forward_pre_hooks": {}}
+            told.append((path, [(name, _stark_kind(one)) for name, one in part._modules.items()], plain))
+            hooks = {} if part is module else {key: {} for key in _STARK_HOOKS}
             held.append(vars(part).items())
             watched.append({**plain, **hooks, "_modules": dict(part._modules)}.items())
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
+        right = right and not any("forward" in vars(part) for part in parts.values())
+        found = _StarkFound((held, watched, None, None, [], [], list(map(len, held))))
+        module._stark_found = found
         if not right or not all(map(operator.ge, held, watched)):
-            module._stark_found = _StarkFound((held, watched, None))
             return None
         names = [name.split(".", 1)[1].rpartition(".") for name in made_for]
         owners = [(parts[path], name) for path, _, name in names]
         places = [(part, "_parameters" if name in part._parameters else "_buffers", name) for part, name in owners]
-        found = module._stark_found = _StarkFound((held, watched, places, None, [], []))
+        found[2] = places
     if found[2] is None:
         return None
     weights, device = [getattr(part, kind).get(name) for part, kind, name in found[2]], getattr(x, "device", None)
@@ -34,8 +36,11 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
         whole = all(isinstance(w, torch.Tensor) and w.device == device for w in weights)
         if not whole or [(w.shape, w.stride(), w.dtype) for w in weights] != list(made_for.values()):
             return None
-        found[3:] = device, weights, list(map(torch.Tensor.data_ptr, weights))
+        found[3:6] = device, weights, list(map(torch.Tensor.data_ptr, weights))
     return weights
+
+
+_STARK_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class _StarkFound(list):

@@ -16,6 +16,7 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.discovery.imports import import_edits
+from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.expressions import constant, unparse
 from stark_lsp.playbook.forward import ForwardWriter
 from stark_lsp.playbook.fusible import Prepared
@@ -36,8 +37,8 @@ from stark_lsp.playbook.source import (
 from stark_lsp.playbook.spec import KernelSpec
 from stark_lsp.playbook.twins import KernelCall, twin
 
-MAX_PLAIN_CHECKS = 2
-"""Up to so many settings are compared in forward itself; more are looked at once, in a method of their own."""
+WIDTH = 110
+"""Longest condition that stands on one line, without indentation."""
 _FUNCTIONAL = "import torch.nn.functional as F"
 
 
@@ -94,14 +95,14 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
     if _FUNCTIONAL in imports and not any(f"{functional}." in line for line in (*body, *twins)):
         imports.remove(_FUNCTIONAL)
     checks = _checks(prepared, parts, user)
-    cached = checks if len(checks) > MAX_PLAIN_CHECKS else []
-    extra = _verified_attribute(cached)
-    settings = ["not self._is_as_verified()"] if cached else [_fails(check) for check in checks]
-    conditions = [*_every_call(prepared, parts, torch, user), *settings]
+    conditions = [*_every_call(prepared, parts, torch, user), *map(_fails, checks)]
+    library += "\n\n" + handwritten.written("kind") if any("_stark_as_made" in check for check in checks) else ""
     guard = [f"if {' or '.join(conditions)}:", f"    {bail_out}"] if conditions else []
+    if guard and len(guard[0]) > WIDTH:
+        guard[:1] = ["if (", *(f"    {'or ' if i else ''}{one}" for i, one in enumerate(conditions)), "):"]
     new_forward = [user.forward.header, *(f"    {line}" for line in [*guard, *body])]
     keep_old = any(f"self.{OLD_FORWARD}(" in line for line in new_forward)
-    new_class = renamed_class(user, new_forward, extra, keep_old=keep_old)
+    new_class = renamed_class(user, new_forward, keep_old=keep_old)
     if comment:
         new_class = [comment, *new_class]
     return Candidate(assemble(user, imports, library, twins, new_class))
@@ -151,11 +152,11 @@ def _fails(check: str) -> str:
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in opposite:
         tree.ops = [opposite[type(tree.ops[0])]()]
         return ast.unparse(tree)
-    return f"not ({check})"
+    return f"not {check}" if isinstance(tree, ast.Call) else f"not ({check})"
 
 
 def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[str]:
-    """Conditions on how the module is built, checked once: settings the code read, and parameters that are there."""
+    """Conditions on how the module is built: fused parts and settings as they were, parameters that are there."""
     settings = {k: v for k, v in prepared.graph.attributes.items() if not k.endswith(".training")}
     fused = {node for part in parts for node in part.region.nodes}
     paths = {
@@ -170,7 +171,11 @@ def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[
             if k.rpartition(".")[0] in paths and not k.endswith(".training")
         }
     )
-    checks = [_holds(name, value) for name, value in settings.items()]
+    kinds = {node.module.path: node.module.cls for node in prepared.graph.nodes if node.module and node.id in fused}
+    checks = [f'_stark_as_made({path}, "nn.{kind}")' for path, kind in kinds.items()]
+    with_mode = [path for path, kind in kinds.items() if any(word in kind for word in _DEPENDS_ON_MODE)]
+    checks += [_holds(f"{path}.training", prepared.graph.training) for path in with_mode]
+    checks += [_holds(name, value) for name, value in settings.items()]
     for part in parts:
         for operand in part.lowered.operands:
             node = prepared.graph.nodes[operand.ref.node]
@@ -189,23 +194,6 @@ def _holds(name: str, value: Any) -> str:
     return f"{name} == {unparse(constant(value))}"
 
 
-def _verified_attribute(checks: list[str]) -> list[str]:
-    if not checks:
-        return []
-    return [
-        "_as_verified: bool | None = None",
-        "",
-        "def _is_as_verified(self) -> bool:",
-        '    """Whether this module is set up like the one its kernels were made for (looked at once)."""',
-        "    if self._as_verified is None:",
-        "        self._as_verified = (",
-        *(f"            {'and ' if i else ''}{check}" for i, check in enumerate(checks)),
-        "        )",
-        "    return self._as_verified",
-        "",
-    ]
-
-
 _DEPENDS_ON_MODE = ("Dropout", "BatchNorm", "InstanceNorm")
 
 
@@ -222,6 +210,9 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: Use
             reads_mode = True
     if reads_mode:
         conditions.append("not self.training" if graph.training else "self.training")
+    # A size has its number here, which the original may count from the last.
+    if any(node.op == "size" and node.target.isdigit() for node in graph.nodes):
+        conditions += [f"{node.target}.dim() != {len(node.meta.shape)}" for node in inputs]
     conditions += [_fails(_holds(fact.expression, fact.value)) for fact in graph.input_facts]
     if graph.read_dtype:
         conditions += [f"{node.target}.dtype != {torch}.{node.meta.dtype}" for node in inputs]

@@ -152,7 +152,7 @@ def _classify(graph: Graph, node: GraphNode, call: Call | None) -> Fusible | Non
         operation.write(builder, bound, {name: builder.value(name, meta.dtype) for name, meta in bound.metas.items()})
     except Unsupported:
         return None
-    if any(isinstance(v, (Ref, tuple, list)) and _hidden(v) for v in bound.values.values()):
+    if any(isinstance(v, (tuple, list)) and any(True for _ in refs_in(v)) for v in bound.values.values()):
         return None
     if dims is None:
         return Fusible(node, call, Role.POINTWISE, node.meta.shape, operation, bound)
@@ -165,10 +165,6 @@ def _classify(graph: Graph, node: GraphNode, call: Call | None) -> Fusible | Non
     return Fusible(
         node, call, Role.ROW, source.shape, operation, bound, dims, operation.keeps_shape, operation.keepdim(bound)
     )
-
-
-def _hidden(value: Any) -> bool:
-    return isinstance(value, (tuple, list)) and any(True for _ in refs_in(value))
 
 
 def _uses_second(graph: Graph, node: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 NEW_NAME = "ModelNew"
@@ -154,7 +155,7 @@ def _is_tensor_call(value: ast.expr | None) -> bool:
     return called.rpartition(".")[2] == "Parameter" or called.startswith("torch.")
 
 
-def renamed_class(user: UserClass, new_forward: list[str], extra: list[str], *, keep_old: bool) -> list[str]:
+def renamed_class(user: UserClass, new_forward: list[str], extra: Sequence[str] = (), *, keep_old: bool) -> list[str]:
     """Return the lines of the class as `ModelNew`, with the new forward.
 
     Parameters

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .conftest import Bench, close
 from .playbook_cases import BY_NAME, Case, text_of
@@ -180,3 +181,80 @@ def test_half_precision_is_as_accurate_as_pytorch(bench: Callable[..., Bench], d
     new = one.build(one.attempt().candidate)
     with torch.no_grad():
         close(one.model(*one.inputs), new(*one.inputs))
+
+
+def test_what_follows_operations_gets_pytorchs_own(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "layer_norm_residual")
+    given = [tensor.flip(0) for tensor in one.inputs]
+    expected = one.model(*given)
+    close(expected, torch.compile(new, backend="eager", fullgraph=True)(*given))
+    traced = torch.jit.trace(new, tuple(one.inputs), check_trace=False)
+    close(expected, traced(*given))
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        assert new(*map(fake.from_tensor, given)).shape == expected.shape
+
+
+def test_hooks_of_parameters_run_once(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "layer_norm_residual")
+    for model in (one.model, new):
+        for parameter in model.parameters():
+            parameter.register_hook(lambda gradient: 2.0 * gradient)
+        model(*one.inputs).square().sum().backward()
+    for old, found in zip(one.model.parameters(), new.parameters(), strict=True):
+        close(old.grad, found.grad)
+
+
+def test_a_result_that_is_not_used_has_no_gradient(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.a, self.b = nn.Parameter(torch.ones(64)), nn.Parameter(torch.ones(64))\n\n"
+        "    def forward(self, x):\n        y = torch.tanh(x) * self.a + x\n"
+        "        return y, (y * self.b).pow(2).mean(-1, keepdim=True).sqrt()\n"
+    )
+    one = bench(text_of(Case("two", code, "[torch.randn(8, 64)]")))
+    new = one.build(one.attempt().candidate)
+    x = one.inputs[0].clone()
+    x[3] = 0.0  # there the other result has an infinite slope
+    for model in (one.model, new):
+        model(x)[0].square().sum().backward()
+    close(one.model.a.grad, new.a.grad)
+    assert new.b.grad is None
+
+
+def test_another_number_of_dimensions_goes_back_to_pytorch(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def forward(self, x):\n"
+        "        scale = torch.arange(x.shape[-2], dtype=torch.float32)[:, None]\n"
+        "        return torch.tanh(x * scale) * 0.5 + x\n"
+    )
+    one = bench(text_of(Case("rank", code, "[torch.randn(2, 4, 16)]")))
+    new = one.build(one.attempt().candidate)
+    x = torch.randn(2, 3, 4, 16)
+    close(one.model(x), new(x))
+
+
+def test_a_fused_part_that_was_changed_is_seen(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.drop, self.norm = nn.Dropout(0.5), nn.LayerNorm(64)\n\n"
+        "    def forward(self, x):\n        return self.norm(torch.tanh(self.drop(x)) + x)\n"
+    )
+    one = bench(text_of(Case("parts", code, "[torch.randn(8, 64)]")))
+    new, (x,) = one.build(one.attempt().candidate), one.inputs
+    plain = new(x)
+    assert "StarkDifferentiable" in type(plain.grad_fn).__name__
+    close(one.model(x), plain)
+    new.drop.train()
+    assert not torch.equal(plain, new(x)), "as with dropout at test time"
+    new.drop.eval()
+    hook = new.norm.register_forward_hook(lambda module, given, out: 2.0 * out)
+    close(2.0 * plain, new(x))
+    hook.remove()
+    new.norm.eps = 0.5
+    one.model.norm.eps = 0.5
+    close(one.model(x), new(x))
+    new.norm = one.model.norm = torch.nn.Identity()
+    close(one.model(x), new(x))
+    new.norm = torch.nn.LayerNorm(64)
+    new.norm.forward = lambda x: x
+    close(one.model(x), new(x))

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.settings import EvaluationSettings
@@ -217,6 +218,52 @@ def test_a_module_that_was_changed_after_a_call_is_seen(bench: Callable[..., Ben
         close(torch.tanh(x).cumsum(0), new(x))
 
 
+@pytest.mark.usefixtures("_said")
+def test_a_part_of_another_class_of_that_name_is_seen(bench: Callable[..., Bench]) -> None:
+    text = SCALED.replace("= Scaled(eps)", "= nn.LayerNorm(96)")
+    made = write(bench(text))
+    (x,), new = made.one.inputs, made.new
+    with made.by_kernels(), torch.no_grad():
+        close(made.one.model(x), new(x))
+    plain = new.norm
+    plain.forward = lambda x: x
+    with made.by_kernels(False), torch.no_grad():
+        close(torch.tanh(x).cumsum(0), new(x))
+    del plain.forward
+    with made.by_kernels(), torch.no_grad():
+        close(made.one.model(x), new(x))
+    # As adapters are written.
+    new.norm = type("LayerNorm", (torch.nn.LayerNorm,), {"forward": lambda self, x: x})(96)
+    with made.by_kernels(False), torch.no_grad():
+        close(torch.tanh(x).cumsum(0), new(x))
+
+
+@pytest.mark.usefixtures("_said")
+def test_gradients_are_as_before_under_checkpoints_and_hooks(bench: Callable[..., Bench]) -> None:
+    made = write(bench(SCALED))
+    (x,), models = made.one.inputs, (made.one.model, made.new)
+
+    def gradients(run: Callable[[torch.nn.Module], torch.Tensor]) -> None:
+        for model in models:
+            model.zero_grad()
+            run(model).square().sum().backward()
+        for old, new in zip(*(model.parameters() for model in models), strict=True):
+            assert new.grad is not None
+            torch.testing.assert_close(old.grad, new.grad, rtol=1e-4, atol=1e-4)
+
+    with made.by_kernels():
+        gradients(lambda model: checkpoint(model, x, use_reentrant=False))
+    with torch.autograd.graph.save_on_cpu(), made.by_kernels():
+        gradients(lambda model: model(x))
+    for model in models:
+        for parameter in model.parameters():
+            parameter.register_hook(lambda gradient: 2.0 * gradient)
+    gradients(lambda model: model(x))
+    with made.by_kernels(False):
+        traced = torch.jit.trace(made.new, (x,), check_trace=False)
+    close(made.one.model(2.0 * x), traced(2.0 * x))
+
+
 def test_a_part_that_has_two_names_is_seen_at_each(bench: Callable[..., Bench]) -> None:
     text = SCALED.replace("= Scaled(eps)", "= self.last = Scaled(eps)").replace(
         "tanh(self.", "tanh(self.last(x) + self."
@@ -413,6 +460,10 @@ def test_it_gives_what_a_training_script_may_ask_for(bench: Callable[..., Bench]
     (second,) = torch.autograd.grad(old(x).square().sum(), other, create_graph=True)
     first.sum().backward()
     second.sum().backward()
+    torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
+    for model in (old, new):
+        model.zero_grad()
+        checkpoint(model, x, use_reentrant=False).square().sum().backward()
     torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
 
 

@@ -28,7 +28,6 @@ def test_a_plain_module_becomes_a_kernel_call(sample: str, statements: int, benc
     methods = {s.name: s for s in new_class(source).body if isinstance(s, ast.FunctionDef)}
     assert len(methods["forward"].body) == statements
     assert isinstance(methods["forward"].body[-1], ast.Return)
-    assert "_is_as_verified" not in methods
     # A setting that a constructor takes can differ: there the old way must stay.
     assert ("_forward_pytorch" in methods) == (sample == "rms_norm")
 

@@ -393,7 +393,7 @@ def _parts(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, 
             if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
                 held |= vars(kind)
         held |= vars(part)
-        found.append((path, type(part).__name__, {k: repr(v) for k, v in _settings(held, mode_matters).items()}))
+        found.append((path, _kind(part), {k: repr(v) for k, v in _settings(held, mode_matters).items()}))
     return found
 
 
@@ -411,9 +411,15 @@ def _digest(module: torch.nn.Module, mode_matters: bool) -> str:
     for path, part in module.named_modules():
         if part is not module and (part._forward_hooks or part._forward_pre_hooks):
             raise NotTraceable(f"{path} has hooks")
-        children = [(child, type(one).__name__) for child, one in part._modules.items()]
+        children = [(child, _kind(one)) for child, one in part._modules.items()]
         told.append((path, children, _settings(vars(part), mode_matters)))
     return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def _kind(part: Any) -> str:
+    """Return a part's class as candidates have it, which tell torch.nn's own from others of that name."""
+    name = type(part).__name__
+    return f"nn.{name}" if getattr(torch.nn, name, None) is type(part) else name
 
 
 def _minds_mode(kind: type) -> bool:

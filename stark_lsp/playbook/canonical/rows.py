@@ -101,10 +101,6 @@ def _batch_norm(b: Builder, call: Bound) -> Value:
     return value + call["bias"] if call.has("bias") else value
 
 
-def _spatial_dims(call: Bound) -> tuple[int, ...]:
-    return tuple(range(2, len(call.metas["input"].shape)))
-
-
 def _check_instance_norm(call: Bound) -> None:
     check_float(call)
     if not call.plain("use_input_stats") or call.has("running_mean") or len(call.metas["input"].shape) < 3:
@@ -115,8 +111,8 @@ def _check_instance_norm(call: Bound) -> None:
 operation("F.instance_norm",
           parameters="input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, "
                      "momentum=0.1, eps=1e-5",
-          dims=_spatial_dims, check=_check_instance_norm, channel=("weight", "bias"),
-          kernels=2)(_standard)  # fmt: skip
+          dims=lambda call: tuple(range(2, len(call.metas["input"].shape))), check=_check_instance_norm,
+          channel=("weight", "bias"), kernels=2)(_standard)  # fmt: skip
 
 
 def _check_cosine(call: Bound) -> None:

@@ -16,7 +16,7 @@ from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
 _FUSED = re.compile(r"\b((?:cpp|triton_[a-z]{3})_)fused_")
 _GIVEN = re.compile(r"(out|gradient)\[(\d+)\]")
 _TEXT = '''\
-class _StarkTrained(_StarkDifferentiable):
+class _StarkTrained(_StarkForm):
     """Forward and backward by kernels; where other gradients are asked for, the PyTorch form is differentiated."""
 
     @staticmethod
@@ -25,15 +25,19 @@ class _StarkTrained(_StarkDifferentiable):
         if out is None:
             return None
         ctx.form, ctx.run, ctx.count = form, backward, len(tensors)
+        ctx.own = [x if isinstance(x, torch.nn.Parameter) else None for x in tensors]
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, *(out[place] for place in {saved}))
         return out[:{count}]
 
     @staticmethod
     def backward(ctx, *gradients):
-        tensors, kept = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
-        if torch.is_grad_enabled() or any(asked > had for asked, had in zip(ctx.needs_input_grad[3:], {had})):
-            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors)
-            return (None, *_StarkDifferentiable.backward(given, *gradients))
+        saved = ctx.saved_tensors  # a checkpoint gives them once
+        tensors, kept = saved[: ctx.count], saved[ctx.count :]
+        asks_more = any(asked > had for asked, had in zip(ctx.needs_input_grad[3:], {had}))
+        if asks_more or torch.is_grad_enabled() or any(one is None for one in gradients):
+            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors, own=ctx.own)
+            return (None, *_StarkForm.backward(given, *gradients))
         with torch.cuda.device_of(tensors[0]):
             return (None, None, None, *ctx.run(*kept, *gradients))
 
@@ -52,8 +56,8 @@ _REPLAYED = {
             graph = ctx.graph
             found = ctx.run(*kept, *gradients) if graph is None else graph.back(ctx.run, ctx.turn, gradients)
         if found is None:
-            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors)
-            return (None, *_StarkDifferentiable.backward(given, *gradients))
+            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors, own=ctx.own)
+            return (None, *_StarkForm.backward(given, *gradients))
         return (None, None, None, *found)
 """,
 }

@@ -173,7 +173,8 @@ class _Arguments:
         named = {"MADE_FOR": inputs, "WEIGHTS": weights} if apart else {"MADE_FOR": inputs | weights}
         found = []
         for name, given in named.items():
-            rows = [f'"{key}": ({_facts(one)})' for key, one in given.items()]
+            facts = [(key, tuple(one["shape"]), tuple(one["stride"]), one["dtype"]) for key, one in given.items()]
+            rows = [f'"{key}": ({shape}, {stride}, torch.{dtype})' for key, shape, stride, dtype in facts]
             short = f"_{name}_{tag} = {{{', '.join(rows)}}}"
             several = [f"_{name}_{tag} = {{", *(f"    {row}," for row in rows), "}"]
             found += [short] if len(rows) < 2 and len(short) <= triton.WIDTH else several
@@ -183,10 +184,6 @@ class _Arguments:
 def _path(expression: str) -> str:
     """Return the path of `self.layers[0].weight`: `layers.0.weight`."""
     return re.sub(r"\[(\d+)\]", r".\1", expression.removeprefix("self."))
-
-
-def _facts(one: Mapping[str, Any]) -> str:
-    return f"{tuple(one['shape'])}, {tuple(one['stride'])}, torch.{one['dtype']}"
 
 
 def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
@@ -281,7 +278,7 @@ def _forward(
     code = made["code"] + made.get("backward", {}).get("code", "")
     wanted = ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
-    wanted += ["not torch.compiler.is_compiling()", *(named or ())]
+    wanted += ["not (torch.compiler.is_compiling() or torch.jit.is_tracing())", *(named or ())]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)
         wanted.append(f"{parameter} is {value}" if plainly else f"{parameter} == {value!r}")

@@ -3,7 +3,8 @@
 They were made for tensors of some shapes, for a device, and for a module with its parts and settings. Of a module of
 few parts the candidate says each by name (`conditions`); of a larger one it holds a digest, which is what
 `judge/analysis/inductor.program` gives as `module`, and looks again, at its weights too, only where something was
-changed: to look at 160 weights takes 80 us a call, to find that they are the same ones 30.
+changed: to look at 160 weights takes 80 us a call, to find that they are the same ones 30. The form, which backward
+computes anew, would run a parameter's hooks once more, and does not see what functional_call puts in its place.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from stark_lsp.playbook import handwritten
 
 FEW = 6
 """The most parts that are said by name."""
-_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+_CONTAINERS = ("nn.Sequential", "nn.ModuleList", "nn.ModuleDict")
 """Classes whose forward, or whose owner's, may do something else once they have one more part."""
 _NOT_FINITE = re.compile(r"\b(?:nan|inf)\b")
 """What is written of a setting so, alone or in a tuple, is no expression."""
@@ -28,24 +29,33 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
     """What kernels compute, with the gradients of the PyTorch form; None where they were not made for what is given."""
     tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
     for x, one in zip(tensors, made_for.values()):
-        if not isinstance(x, torch.Tensor) or x.device != device or (x.shape, x.stride(), x.dtype) != one:
+        plain = type(x) in (torch.Tensor, torch.nn.Parameter) and x.device == device
+        if not plain or (x.shape, x.stride(), x.dtype) != one:
             return None
     if device.type != "{device}" or {autocast}{capability} != capability:
         return None
 {elsewhere}{cast}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
         return kernels(*tensors)
-    # The form does not see what `torch.func.functional_call` puts in the place of a parameter.
-    if any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights):
+    if any(x.requires_grad and (x._backward_hooks or not isinstance(x, torch.nn.Parameter)) for x in weights):
         return None
 {changes}{draws}    with torch.no_grad():
 {launch}
     return {apply}, lambda *given: form(*given[: len(inputs)]), *tensors)
 '''
+_OWN = {
+    "_StarkDifferentiable": "_StarkForm",
+    "        ctx.form = form\n": """\
+        ctx.form, ctx.own = form, [x if isinstance(x, torch.nn.Parameter) else None for x in tensors]
+""",
+    "[x.view_as(x) for x in ctx.saved_tensors]  # what is given twice is told apart; hooks run once": """\
+[x.view_as(x) if own is None else own for x, own in zip(ctx.saved_tensors, ctx.own)]""",
+}
+"""What is otherwise of a module's form: it reads parameters where they are, whatever a checkpoint saves."""
 _LAUNCH = "        out = kernels(*tensors)"
 _REPLAY = """\
         graph = captured(tensors)
         out, turn = (plain(*tensors), 0) if graph is None else graph(tensors)"""
-_APPLY = "_StarkDifferentiable.apply(lambda: out"
+_APPLY = "_StarkForm.apply(lambda: out"
 _TRAINED = "_StarkTrained.apply(lambda: out, backward"
 _REPLAYED = "_StarkTrained.apply(lambda: (out, graph, turn), backward"
 _ELSEWHERE = """\
@@ -77,10 +87,11 @@ _PART = '''\
 def _stark_part(owner, name, kind, /, **settings):
     """What a module's part holds; None where that is of another class, or has other settings or hooks."""
     part = owner("_modules").get(name)  # by attribute it takes 1 us
-    right = type(part).__name__ == kind and not part._forward_hooks and not part._forward_pre_hooks
-    if right and not vars(part).items() >= settings.items():  # its class may have the rest
-        right = all(getattr(part, k, None) == value for k, value in settings.items())
-    return {**vars(part), **part._parameters, **part._buffers}.get if right else None
+    fits = type(part) is getattr(torch.nn, kind[3:]) if kind[:3] == "nn." else type(part).__name__ == kind
+    fits = fits and not any(map(vars(part).get, ("forward", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks")))
+    if fits and not vars(part).items() >= settings.items():  # its class may have the rest
+        fits = all(getattr(part, k, None) == value for k, value in settings.items())
+    return {**vars(part), **part._parameters, **part._buffers}.get if fits else None
 '''
 
 
@@ -165,7 +176,11 @@ def text(
     run = run.replace("{launch}", _REPLAY if replayed else _LAUNCH)
     run = run.replace("{apply}", _REPLAYED if replayed else _TRAINED if trained else _APPLY)
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
-    looks = [_PART] if by_name and parts else [] if by_name else [handwritten.written("weights")]
+    whole = [handwritten.written("weights"), handwritten.written("kind")]
+    looks = [_PART] if by_name and parts else [] if by_name else whole
     behind = [trained] if trained else []
     drawing = [handwritten.written("drawing")] if draws else []
-    return "\n\n".join([*looks, *drawing, run, handwritten.written("differentiable"), *behind])
+    form = handwritten.written("differentiable")
+    for plain, other in _OWN.items():
+        form = form.replace(plain, other)
+    return "\n\n".join([*looks, *drawing, run, form, *behind])

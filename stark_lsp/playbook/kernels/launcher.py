@@ -97,6 +97,8 @@ class Launcher:
         if self.leader:
             found.append(f"len(shape) == {len(self.spec.space)}")
         found.append("0 not in shape")
+        for some in (operands[at : at + 3] for at in range(0, len(operands), 3)):  # not what only stands for a tensor
+            found.append(f"{{{', '.join(f'type({o.name})' for o in some)}}} <= {{torch.Tensor, torch.nn.Parameter}}")
         found += [f"{o.name}.dtype is torch.{o.dtype}" for o in operands]
         kind = "is_cpu" if self.device_type == "cpu" else "is_cuda"
         found.append(f"{first}.{kind}")

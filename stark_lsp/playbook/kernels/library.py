@@ -23,6 +23,8 @@ _stark_libraries, _stark_lock = {}, threading.Lock()
 
 def _stark_library(name, source, types):
     """Kernels by name, built when they are first needed; none, after one warning, where they cannot be built."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return None
     if name in _stark_libraries:
         return _stark_libraries[name]
     with _stark_lock:

@@ -1,0 +1,13 @@
+import torch
+
+
+def _stark_kind(part):
+    """A part's class, which tells torch.nn's own from others of that name."""
+    name = type(part).__name__
+    return f"nn.{name}" if getattr(torch.nn, name, None) is type(part) else name
+
+
+def _stark_as_made(part, kind):
+    """Whether a part is of the class that kernels were made for, with its own forward and no hooks."""
+    hooks = part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
+    return not hooks and "forward" not in vars(part) and _stark_kind(part) == kind
