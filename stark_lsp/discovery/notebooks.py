@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from stark_lsp.discovery.slicing import NoSuchClass, needed_statements
-from stark_lsp.discovery.syntax import first_line, last_line, parse
+from stark_lsp.discovery.syntax import first_line, keep_ends, last_line, parse
 
 ENDING = ".ipynb"
 BETWEEN = "# %%"
@@ -53,7 +53,7 @@ def needed_alone(text: str, qualname: str, names: Iterable[str]) -> str:
     except (SyntaxError, NoSuchClass):
         return text
     kept = {line for each in needed for line in range(first_line(each.node), last_line(each.node) + 1)}
-    return "".join(line if number in kept else "\n" for number, line in enumerate(text.splitlines(keepends=True)))
+    return "".join(line if number in kept else "\n" for number, line in enumerate(keep_ends(text)))
 
 
 def _as_python(cell: str) -> str:

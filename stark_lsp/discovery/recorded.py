@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from stark_lsp.core.editing import keep_ends
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.toml import tomllib
 from stark_lsp.discovery.tables import DTYPES
@@ -247,7 +248,7 @@ def _without(data: Mapping[str, Any], header: str) -> dict[str, Any]:
 
 def _replaced(text: str, header: str, name: str, table: str) -> str | None:
     """Return the text with the class's table replaced, None if its place is not found."""
-    lines = text.splitlines(keepends=True)
+    lines = keep_ends(text)
     opening = re.compile(rf"\s*\[\[\s*{re.escape(header)}\s*\]\]")
     starts = [number for number, line in enumerate(lines) if opening.match(line)]
     for start in starts:

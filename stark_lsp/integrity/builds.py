@@ -12,13 +12,12 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator
 
+from stark_lsp.core.editing import keep_ends
 from stark_lsp.core.parsing import parse
 from stark_lsp.integrity.facts import Note
 from stark_lsp.integrity.source import Source
 from stark_lsp.integrity.texts import HOLE
 
-_LINES = re.compile(r".*?(?:\r\n|\r|\n)|.+", re.DOTALL)
-"""Lines as Python counts them, which `str.splitlines` does not."""
 WITHOUT = "Where its kernel cannot be built, it goes on without it; the kernel was judged."
 
 
@@ -30,7 +29,7 @@ def to_be_judged(source: Source) -> str:
     found = [node for node in _tries(source) if _forgoes(source, node)]
     if not found:
         return source.text
-    lines = [line.encode() for line in _LINES.findall(source.text)]
+    lines = [line.encode() for line in keep_ends(source.text)]
     places = {node.handlers[0].lineno for node in found}
     for node in found:
         first, last = node.handlers[0].body[0], node.handlers[0].body[-1]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.editing import split_lines
 from stark_lsp.core.problem import Problem
 from stark_lsp.discovery.imports import import_edits
 from stark_lsp.playbook import handwritten
@@ -221,14 +222,14 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: Use
 
 def assemble(user: UserClass, imports: list[str], library: str, twins: list[str], new_class: list[str]) -> str:
     """Return the whole file; imports of the library join those of the user's."""
-    lines = user.text.splitlines()
+    lines = split_lines(user.text)
     first, last = class_lines(user)
     if not user.top_level:
         last = max((s.end_lineno or s.lineno) for s in user.tree.body) - 1
     before = lines[:first] if user.top_level and not used_elsewhere(user) else lines[: last + 1]
     hoisted = [s for s in ast.parse(library).body if isinstance(s, (ast.Import, ast.ImportFrom))]
     rows = {row for s in hoisted for row in range(s.lineno - 1, s.end_lineno or s.lineno)}
-    library = "\n".join(line for row, line in enumerate(library.splitlines()) if row not in rows)
+    library = "\n".join(line for row, line in enumerate(split_lines(library)) if row not in rows)
     present = {ast.unparse(s) for s in user.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))}
     wanted = [text for text in dict.fromkeys([*map(ast.unparse, hoisted), *imports]) if text not in present]
     for edit in reversed(import_edits(user.tree, before, wanted, len(before))):

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from functools import cached_property
 
+from stark_lsp.core.editing import split_lines
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.graph import GraphNode
@@ -19,7 +20,7 @@ class UserLines:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.lines = problem.text.splitlines()
+        self.lines = split_lines(problem.text)
         self._path = os.path.realpath(problem.path)
 
     def spans(self, nodes: Iterable[GraphNode]) -> tuple[Span, ...]:
@@ -33,10 +34,8 @@ class UserLines:
                 joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
             else:
                 joined.append(span)
-        if joined:
-            return tuple(joined)
         line = self.problem.class_span.start
-        return (Span(line, line),)
+        return tuple(joined) or (Span(line, line),)
 
     def span(self, node: GraphNode) -> Span | None:
         """Return the statement of the innermost frame that lies in the document."""

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stark_lsp.core.editing import split_lines
+
 NEW_NAME = "ModelNew"
 OLD_FORWARD = "_forward_pytorch"
 
@@ -167,11 +169,10 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: Sequence[str] 
     keep_old
         Keep the old forward as `_forward_pytorch`; otherwise the new one takes its place.
     """
-    lines = user.text.splitlines()
-    edits: list[tuple[int, int, int, str]] = []
+    lines = split_lines(user.text)
     head = lines[user.node.lineno - 1]
     column = head.index(user.name, head.index("class", user.node.col_offset) + 5)
-    edits.append((user.node.lineno - 1, column, column + len(user.name), NEW_NAME))
+    edits = [(user.node.lineno - 1, column, column + len(user.name), NEW_NAME)]
     for item in ast.walk(user.node):
         if isinstance(item, ast.Name) and item.id == user.name and item.lineno > user.node.lineno:
             start = len(lines[item.lineno - 1].encode()[: item.col_offset].decode())
@@ -183,14 +184,11 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: Sequence[str] 
         edits.append((method.lineno - 1, column, column + len("forward"), OLD_FORWARD))
     for row, start, end, new in sorted(edits, reverse=True):
         lines[row] = lines[row][:start] + new + lines[row][end:]
-    first = min([user.node.lineno, *(d.lineno for d in user.node.decorator_list)]) - 1
-    last = user.node.end_lineno or user.node.lineno
-    indent = " " * user.node.col_offset
+    first, last = class_lines(user)
+    indent = head[: user.node.col_offset]
     body_indent = _body_indent(lines, user.node)
     inserted = [f"{body_indent}{line}" if line else "" for line in [*extra, *new_forward, ""]]
-    at = rest = last
-    if method is not None:
-        at = rest = method.lineno - 1
+    at = rest = last + 1 if method is None else method.lineno - 1
     if method is None:
         kept = [f"def {OLD_FORWARD}(self, *args, **kwargs):", "    return super().forward(*args, **kwargs)"]
         inserted = ["", *inserted, *(f"{body_indent}{line}" for line in kept)] if keep_old else ["", *inserted[:-1]]
@@ -201,7 +199,7 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: Sequence[str] 
             told = method.body[0]
             header = len(extra) + 1
             inserted[header:header] = lines[told.lineno - 1 : told.end_lineno]
-    result = [*lines[first:at], *inserted, *lines[rest:last]]
+    result = [*lines[first:at], *inserted, *lines[rest : last + 1]]
     return [line[len(indent) :] if line.startswith(indent) else line for line in result]
 
 

@@ -29,7 +29,8 @@ def test_lines_for_ipython_are_taken_out_line_for_line(cell: str, python: str) -
 
 def test_only_what_a_class_and_its_inputs_need_is_kept_where_it_is() -> None:
     cells = [
-        "import torch\nWIDTH = 4",
+        # A form feed and a separator of Unicode end no line.
+        "import torch\n\x0c\nWIDTH = 4  # \u2028",
         "class Model(torch.nn.Module):\n    def forward(self, x):\n        return x * WIDTH",
         "model = Model()\nfor _ in range(10):\n    model(torch.ones(3))",
         "def get_inputs():\n    return [torch.ones(WIDTH)]",

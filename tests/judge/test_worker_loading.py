@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
 import subprocess
 import sys
 from pathlib import Path
 
 import stark_lsp
+from stark_lsp.judge.reference import loading
 
 LOAD = """
 import sys, types
@@ -35,3 +38,13 @@ def test_a_package_that_registers_its_modules_bears_that_one_is_a_document(tmp_p
         timeout=60,
     )
     assert done.stdout == "zoo.net 1 True True\n", done.stderr
+
+
+def test_inspect_gives_the_lines_that_python_counts(tmp_path: Path) -> None:
+    text = 'NOTE = "a\u2028b"\r\n\x0c\r\ndef first():\r\n    return 1\r\n\x0c\r\ndef second():\r\n    return 2\r\n'
+    path = str(tmp_path / "paged.py")
+    module = loading.execute("paged", path, text, "")
+    try:
+        assert inspect.getsource(module.second) == "def second():\n    return 2\n"
+    finally:
+        del sys.modules["paged"], linecache.cache[path]

@@ -79,10 +79,10 @@ def folded(run: Run, offer: Offer) -> str:
     text = offer.edit.new_file.text if offer.edit.new_file is not None else offer.edit.preview
     before, after = _class(offer.document.text, run.problem.qualname), _class(text, offer.edit.qualname)
     # Without the names of the files and the numbers of lines: this is to be read, not applied.
-    changes = unified(before, after, "class").splitlines()[2:]
+    changes = split_lines(unified(before, after, "class"))[2:]
     lines = ["…" if line.startswith("@@") else line for line in changes][1:]
-    added = sum(line.startswith("+") and not line.startswith("+++") for line in offer.patch.splitlines())
-    more = added - len(after.splitlines())
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in split_lines(offer.patch))
+    more = added - len(split_lines(after))
     if more > 0:
         lines.append(f"… {count(more, 'more line')}: what the class calls, and imports; --diff shows them")
     return "\n".join(lines)

@@ -21,6 +21,7 @@ from stark_lsp.cli.runs import run_words
 from stark_lsp.cli.runs.lookup import local_time
 from stark_lsp.cli.terminal import console, documents, figures, words
 from stark_lsp.core import phrases
+from stark_lsp.core.editing import split_lines
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.run import Node, Run
 from stark_lsp.proposals.diff import unified
@@ -117,7 +118,7 @@ def _difference(node: Node, nodes: Mapping[int, Node]) -> list[tuple[str, str]]:
         return []
     kinds = {"+": "added", "-": "removed", "@": "place"}
     # The two lines of file names tell nothing here.
-    lines = unified(parent.candidate.source, node.candidate.source, "candidate.py").splitlines()[2:]
+    lines = split_lines(unified(parent.candidate.source, node.candidate.source, "candidate.py"))[2:]
     return [(kinds.get(line[:1], ""), line) for line in lines]
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stark_lsp.cli.terminal.console import clean
+from stark_lsp.core.editing import split_lines
 
 SHOWN_LINES = 90
 """A longer patch is cut on a terminal; `--diff` prints all of it."""
@@ -15,7 +16,7 @@ SHOWN_LINES = 90
 
 def show(console: Console, patch: str, *, whole: bool = False) -> None:
     """Print a unified diff in colour, cut after `SHOWN_LINES` lines on a terminal."""
-    lines = patch.splitlines()
+    lines = split_lines(patch)
     cut = len(lines) if whole or not console.is_terminal else SHOWN_LINES
     # A few lines more are better than a remark that some are missing.
     if len(lines) <= cut + 10:

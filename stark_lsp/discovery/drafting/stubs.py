@@ -60,7 +60,7 @@ class Stub:
             A line that goes before the functions as a comment.
         """
         init, call = self.functions(draft, self.suffix)
-        lines = [*([f"# {note}"] if note else []), *call.splitlines(), *(["", "", *init.splitlines()] if init else [])]
+        lines = [*([f"# {note}"] if note else []), *split_lines(call), *(["", "", *split_lines(init)] if init else [])]
         return _placed(self.document, self.line - 1, lines)
 
 

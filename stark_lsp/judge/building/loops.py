@@ -39,7 +39,7 @@ def scalar(target: str, source: str) -> list[str]:
         with open(target + _REPORT, encoding="utf-8", errors="replace") as file:
             report = file.read(1 << 20)
         with open(source, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+            lines = file.read().split("\n")
     except OSError:
         return []
     places: dict[tuple[int, int], bool] = {}

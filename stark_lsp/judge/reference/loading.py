@@ -7,6 +7,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import io
 import linecache
 import operator
 import os
@@ -94,7 +95,8 @@ def remember_source(path: str, text: str) -> None:
 
     An entry without a modification time is never checked against the disk (see `linecache.checkcache`).
     """
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    # Not `splitlines`, which breaks at form feeds too: the lines are to be those that Python counts.
+    linecache.cache[path] = (len(text), None, io.StringIO(text, newline=None).readlines(), path)
 
 
 def execute(name: str, path: str, text: str, package: str) -> types.ModuleType:

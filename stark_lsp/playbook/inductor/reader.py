@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from stark_lsp.core.editing import split_lines
 from stark_lsp.playbook import handwritten
 
 _DROPPED = {
@@ -67,7 +68,7 @@ def read(code: str) -> Program:
     CannotEmit
     """
     tree = ast.parse(code)
-    lines = code.splitlines()
+    lines = split_lines(code)
     made = (_kernel(statement, lines) for statement in tree.body)
     kernels = {one.name: one for one in made if one is not None}
     call = _call(tree)
