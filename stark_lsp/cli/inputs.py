@@ -14,6 +14,7 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import DeviceChoice, InputSource, Mode
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.drafting.stubs import make_stub
+from stark_lsp.discovery.problems import class_named
 from stark_lsp.evaluation.lookup import find_interpreter
 from stark_lsp.evaluation.trial import find_inputs
 
@@ -40,21 +41,21 @@ def run(args: argparse.Namespace) -> int:
         classes = find_modules(document.text, os.path.abspath(name))
     except SyntaxError as error:
         raise BadInput(f"the file is not valid Python: {error.msg}.", path=name, line=error.lineno) from error
-    if not qualname and len(classes) != 1:
-        known = ", ".join(found.qualname for found in classes)
+    known = list(dict.fromkeys(found.qualname for found in classes))
+    if not qualname and len(known) != 1:
         raise BadInput(
-            f"The file has {len(classes)} module classes.",
+            f"The file has {len(known)} module classes.",
             path=name,
-            cure=f"Say which: {known}." if known else "Name a file with a class that derives from torch.nn.Module.",
+            cure=f"Say which: {', '.join(known)}."
+            if known
+            else "Name a file with a class that derives from torch.nn.Module.",
         )
-    chosen = next((found for found in classes if found.qualname == (qualname or classes[0].qualname)), None)
-    if chosen is None:
-        raise BadInput(f"There is no module class {qualname}.", path=name)
+    chosen = class_named(name, document.text, qualname or known[0])
     if chosen.inputs.source is not InputSource.NONE and not args.print:
         raise BadInput(
             f"{chosen.qualname} has inputs already.", path=name, cure="--print only shows what would be added."
         )
-    stub = make_stub(document.text, chosen.qualname)
+    stub = make_stub(document.text, chosen.qualname, os.path.abspath(name))
     outcome = asyncio.run(
         find_inputs(
             stub,

@@ -3,8 +3,8 @@
 1. Cut the text at its top-level statements and read each piece, see `pieces`.
 2. Walk the statements, scope by scope, noting what each name stands for (`names`).
 3. A class is a module if one of its bases is: a class of `torch.nn`, a class of this file that is one, an
-   imported class that is called like one, or an imported class nobody knows when the class defines `forward`
-   and the file imports torch.
+   imported class that is called like one or is one in its own file of the project (`bases`), or an imported class
+   nobody knows when the class defines `forward` and the file imports torch.
 
 Classes inside functions cannot be reached by name from outside, so they are found but not offered.
 """
@@ -16,10 +16,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stark_lsp.core.problem import InputSpec, Span
+from stark_lsp.discovery.bases import imported_from, pieces_of
 from stark_lsp.discovery.inputs import InputRules
 from stark_lsp.discovery.names import FILE, Scope, is_module_path, is_unknown_class
 from stark_lsp.discovery.pieces import ClassFact, Definition, Fact, FunctionFact, Piece, cut, read, read_whole
 from stark_lsp.discovery.syntax import parse
+
+MOST_FILES = 8
+"""So many files of the project are looked into for the bases of one file's classes."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def find_modules(text: str, path: str | None = None) -> tuple[ModuleClass, ...]:
     text
         The document, saved or not.
     path
-        Its absolute path, used to find `[[tool.stark.input]]` tables; without it there are none.
+        Its absolute path, used to find `[[tool.stark.input]]` tables and imported bases; without it there are none.
 
     Raises
     ------
@@ -84,9 +88,8 @@ def may_hold_classes(text: str) -> bool:
 
 def classes_of(pieces: Sequence[Piece], path: str | None) -> tuple[ModuleClass, ...]:
     """Return every module class of a text that was cut."""
-    walk = _Walk(any(piece.torch for piece in pieces))
-    for piece in pieces:
-        walk.piece(piece)
+    walk = _Walk(pieces, path, {})
+    walk.all()
     places: dict[str, list[ModuleClass]] = {}
     for cls in walk.found:
         if cls.reachable and not cls.objection:
@@ -112,22 +115,26 @@ def classes_of(pieces: Sequence[Piece], path: str | None) -> tuple[ModuleClass, 
 class _Walk:
     """One pass over the statements of a file."""
 
-    def __init__(self, torch: bool) -> None:
+    def __init__(self, pieces: Sequence[Piece], path: str | None, others: dict[str, _Walk]) -> None:
         self.scope = Scope()
         self.found: list[ModuleClass] = []
         self.functions: dict[str, tuple[Piece, Definition]] = {}
         """Functions at module level."""
         self._class_facts: dict[str, tuple[Piece, Definition]] = {}
         self._modules: set[str] = set()
-        self._torch = torch
+        self._torch = any(piece.torch for piece in pieces)
+        self._pieces = pieces
+        self._path = path
+        self._others = others
         self._offset = 0
         self._piece = Piece("")
 
-    def piece(self, piece: Piece) -> None:
-        """Visit the next piece."""
-        self._piece = piece
-        self._facts(piece.facts, self.scope, "")
-        self._offset += piece.count
+    def all(self) -> None:
+        """Visit each piece."""
+        for piece in self._pieces:
+            self._piece = piece
+            self._facts(piece.facts, self.scope, "")
+            self._offset += piece.count
 
     def words(self, name: str) -> frozenset[str]:
         """Return the names that are used in a function or class."""
@@ -163,10 +170,24 @@ class _Walk:
             self._facts(fact.body, Scope(scope), f"{qualname}.")
 
     def _is_module(self, fact: ClassFact, scope: Scope) -> bool:
-        unknown = False
-        for base in fact.bases:
-            for path in scope.resolve(base):
-                if path in self._modules or is_module_path(path):
-                    return True
-                unknown = unknown or is_unknown_class(path)
-        return unknown and self._torch and fact.forward
+        paths = set[str]().union(*(scope.resolve(base) for base in fact.bases))
+        if any(path in self._modules or is_module_path(path) for path in paths):
+            return True
+        unknown = [path for path in paths if is_unknown_class(path)]
+        return bool(unknown) and ((self._torch and fact.forward) or any(map(self._is_module_elsewhere, unknown)))
+
+    def _is_module_elsewhere(self, path: str, levels: int = MOST_FILES) -> bool:
+        """Whether a name that this file imports is a module class of another file of the project."""
+        found = imported_from(path, self._path) if self._path and levels else None
+        if found is None:
+            return False
+        file, name = found
+        if file not in self._others and len(self._others) < MOST_FILES:
+            # Known before it is visited: files may import each other.
+            self._others[file] = _Walk(pieces_of(file), file, self._others)
+            self._others[file].all()
+        if (other := self._others.get(file)) is None:
+            return False
+        there = other.scope.resolve(ast.parse(name, mode="eval").body)
+        modules = other._modules
+        return any(p in modules or is_module_path(p) or other._is_module_elsewhere(p, levels - 1) for p in there)

@@ -51,7 +51,9 @@ class Scope:
         root: Scope = self
         while root.parent is not None:
             root = root.parent
-        return {f"{package}.{name}" for package in root.stars if name[:1].isupper()}
+        if not name[:1].isupper() and name not in ("nn", "torch"):
+            return set()
+        return {f"{package}{'' if package.endswith('.') else '.'}{name}" for package in root.stars}
 
     def resolve(self, expression: ast.expr) -> set[str]:
         """Return what an expression such as `nn.Module` or `Base[T]` may stand for."""

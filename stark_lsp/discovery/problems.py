@@ -10,8 +10,9 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import DeviceChoice, InputSource, Mode
 from stark_lsp.discovery.classes import ModuleClass, find_all
 from stark_lsp.discovery.notebooks import is_notebook, needed_alone
+from stark_lsp.discovery.place import places
 from stark_lsp.discovery.slicing import slice_of
-from stark_lsp.discovery.syntax import LONGEST, parse
+from stark_lsp.discovery.syntax import LONGEST, find_class, first_line, last_line, parse
 from stark_lsp.discovery.tables import check_tables
 
 
@@ -44,7 +45,7 @@ def make_problem(
     """
     path = os.path.abspath(path)
     tree, classes = _read(path, text)
-    chosen = _named(path, classes, qualname) if qualname is not None else _only(path, classes)
+    chosen = _named(path, tree, classes, qualname) if qualname is not None else _only(path, tree, classes)
     functions_make_them = chosen.inputs.source is InputSource.FUNCTIONS
     if not functions_make_them or chosen.inputs.table:
         check_tables(path, chosen.qualname, functions=functions_make_them)
@@ -68,6 +69,18 @@ def make_problem(
     )
 
 
+def class_named(path: str, text: str, qualname: str) -> ModuleClass:
+    """Return the class that somebody names.
+
+    Raises
+    ------
+    BadInput
+        The text is not Python or too long, there is no such class, or more than one could be meant.
+    """
+    path = os.path.abspath(path)
+    return _named(path, *_read(path, text), qualname)
+
+
 def class_at(path: str, text: str, line: int) -> str:
     """Return the name of the class that somebody with the cursor in a 0-based line means.
 
@@ -76,13 +89,16 @@ def class_at(path: str, text: str, line: int) -> str:
     Raises
     ------
     BadInput
-        The text is not Python, or there is no module class.
+        The text is not Python, there is no module class, or the line is in one that nothing shows to be one.
     """
     path = os.path.abspath(path)
-    _, classes = _read(path, text)
+    tree, classes = _read(path, text)
+    at = [place for place in places(tree) if first_line(place.node) <= line <= last_line(place.node)]
+    around = [found for found in classes if found.span.start <= line <= found.span.end]
+    if not around and at and at[-1].node.bases:
+        raise _not_seen(path, at[-1].prefix + at[-1].node.name, at[-1].node)
     if not classes:
         raise BadInput("no class of this file derives from torch.nn.Module.", path=path)
-    around = [found for found in classes if found.span.start <= line <= found.span.end]
     if around:
         return min(around, key=lambda found: found.span.end - found.span.start).qualname
     above = [found for found in classes if found.span.start <= line]
@@ -111,11 +127,23 @@ def _inputs_cure(path: str, classes: tuple[ModuleClass, ...], chosen: ModuleClas
     )
 
 
+def _not_seen(path: str, qualname: str, node: ast.ClassDef) -> BadInput:
+    """Return what is said of a class that is there, and of which nothing shows that it is a module."""
+    bases = ", ".join(map(ast.unparse, node.bases))
+    if not bases:
+        what, cure = f"the class {qualname} does not derive from torch.nn.Module.", "Name a class that does."
+    else:
+        which = f"its base {bases}" if len(node.bases) == 1 else f"one of its bases {bases}"
+        what = f"nothing in the project's files shows that the class {qualname} is a torch.nn.Module by {which}."
+        cure = f"If it is one, say so: class {node.name}({bases}, nn.Module)."
+    return BadInput(what, cure=cure, path=path, line=node.lineno)
+
+
 def _names(classes: tuple[ModuleClass, ...]) -> str:
     return ", ".join(dict.fromkeys(found.qualname for found in classes if found.reachable))
 
 
-def _named(path: str, classes: tuple[ModuleClass, ...], qualname: str) -> ModuleClass:
+def _named(path: str, tree: ast.Module, classes: tuple[ModuleClass, ...], qualname: str) -> ModuleClass:
     matches = [found for found in classes if found.qualname == qualname]
     if not matches:
         last = [found for found in classes if found.qualname.rpartition(".")[2] == qualname]
@@ -124,6 +152,8 @@ def _named(path: str, classes: tuple[ModuleClass, ...], qualname: str) -> Module
             raise BadInput(
                 f"{qualname} could be any of {_names(tuple(matches))}.", cure="Give the full name.", path=path
             )
+    if not matches and (there := find_class(tree, qualname)):
+        raise _not_seen(path, qualname, there[-1])
     if not matches:
         known = _names(classes)
         cure = f"Modules in this file: {known}." if known else "No class of this file derives from torch.nn.Module."
@@ -147,15 +177,18 @@ def _named(path: str, classes: tuple[ModuleClass, ...], qualname: str) -> Module
     return chosen
 
 
-def _only(path: str, classes: tuple[ModuleClass, ...]) -> ModuleClass:
+def _only(path: str, tree: ast.Module, classes: tuple[ModuleClass, ...]) -> ModuleClass:
     reachable = tuple(found for found in classes if found.reachable)
     if not reachable:
+        derived = [place for place in places(tree) if place.node.bases]
+        if not classes and len(derived) == 1:
+            raise _not_seen(path, derived[0].prefix + derived[0].node.name, derived[0].node)
         inside = ", ".join(found.qualname.rpartition(".")[2] for found in classes)
         cure = f"Move {inside} out of its function." if inside else "Name a file with a class that derives from it."
         raise BadInput("no class of this file derives from torch.nn.Module.", cure=cure, path=path)
     names = list(dict.fromkeys(found.qualname for found in reachable))
     if "Model" in names:
-        return _named(path, classes, "Model")
+        return _named(path, tree, classes, "Model")
     with_inputs = [found for found in reachable if found.inputs.source is not InputSource.NONE]
     if len(names) > 1 and len(with_inputs) != 1:
         raise BadInput(
@@ -163,4 +196,4 @@ def _only(path: str, classes: tuple[ModuleClass, ...]) -> ModuleClass:
             cure=f"Say which, for instance {os.path.basename(path)}::{names[-1]}.",
             path=path,
         )
-    return _named(path, classes, names[0] if len(names) == 1 else with_inputs[0].qualname)
+    return _named(path, tree, classes, names[0] if len(names) == 1 else with_inputs[0].qualname)

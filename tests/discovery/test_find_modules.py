@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stark_lsp.discovery.classes import ModuleClass, classes_of, find_all, find_modules
+from stark_lsp.discovery.index import DocumentIndex
 from stark_lsp.discovery.pieces import cut, read, read_whole
 
 
@@ -73,6 +74,64 @@ def test_other_classes_are_not(text: str) -> None:
 
 def test_bases_in_the_same_file_count_transitively() -> None:
     assert names("import torch.nn as nn\nclass A(nn.Module): ...\nclass B(A): ...\nclass C(B): ...") == ["A", "B", "C"]
+
+
+PROJECT = {
+    "pyproject.toml": "",
+    "src/pkg/__init__.py": "from .layers import Exported",
+    "src/pkg/layers/__init__.py": "from .base import Base as Exported",
+    "src/pkg/layers/base.py": """
+        from abc import ABC
+        from torch import nn
+        from ..model import Round
+        class Base(nn.Module, ABC):
+            def forward(self, x): ...
+        class Plain: ...
+        """,
+    "src/pkg/model.py": "from .layers.base import Round, Base\nclass Block(Base): ...",
+    "utils.py": "from torch import nn\n__all__ = ['nn']",
+    "jaxed.py": "from flax import linen as nn",
+    "long.py": "from torch import nn\nclass Long(nn.Module): ...\n" + "#" * 200_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from .layers.base import Base\nclass A(Base): ...", True),
+        ("from pkg.layers.base import Base\nclass A(Base): ...", True),
+        ("from pkg.layers import base as b\nclass A(b.Base): ...", True),
+        ("from .layers import base\nclass A(base.Base[int]): ...", True),
+        ("from . import Exported\nclass A(Exported): ...", True),
+        ("import pkg\nclass A(pkg.Exported): ...", True),
+        ("from .layers.base import *\nclass A(Base): ...", True),
+        ("from . import *\nclass A(Exported): ...", True),
+        ("from pkg import model\nclass A(model.Block): ...", True),
+        ("from utils import *\nclass A(nn.Module): ...", True),
+        ("from .layers.base import Plain\nclass A(Plain): ...", False),
+        ("from .layers.base import Absent\nclass A(Absent): ...", False),
+        ("from .layers.base import Round\nclass A(Round): ...", False),
+        ("from nowhere import Base\nclass A(Base): ...", False),
+        ("from .... import Base\nclass A(Base): ...", False),
+        ("from jaxed import nn\nclass A(nn.Dense): ...", False),
+        ("from long import Long\nclass A(Long): ...", False),
+    ],
+)
+def test_a_base_is_looked_for_in_the_projects_files(text: str, found: bool, tmp_path: Path) -> None:
+    for name, content in PROJECT.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(dedent(content))
+    path = str(tmp_path / "src/pkg/net.py")
+    assert [one.qualname for one in find_modules(text, path)] == ["A"] * found
+    assert [one.qualname for one in DocumentIndex(path).update(text)] == ["A"] * found
+
+
+def test_a_base_that_changed_is_read_again(tmp_path: Path) -> None:
+    base, text = tmp_path / "base.py", "from base import Base\nclass A(Base): ..."
+    base.write_text("class Base: ...")
+    assert find_modules(text, str(tmp_path / "net.py")) == ()
+    base.write_text("from torch import nn\nclass Base(nn.Module): ...")
+    assert len(find_modules(text, str(tmp_path / "net.py"))) == 1
 
 
 def test_nested_and_conditional_classes_have_their_qualnames() -> None:

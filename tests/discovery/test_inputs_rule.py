@@ -9,7 +9,7 @@ import pytest
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import InputSource
 from stark_lsp.discovery.classes import find_modules
-from stark_lsp.discovery.problems import make_problem
+from stark_lsp.discovery.problems import class_at, make_problem
 
 HEAD = "import torch.nn as nn\n"
 INPUTS = "def get_inputs():\n    return []\ndef get_init_inputs():\n    return []\n"
@@ -144,6 +144,9 @@ def test_a_bad_table_is_explained_with_its_file(tmp_path: Path, toml: str, said:
         ("x = 1\n", None, "no class of this file", None),
         ("def f():\n    class Net(nn.Module): ...\n", "f.<locals>.Net", "inside a function", 3),
         ("class N(nn.Module): ...\nclass N(nn.Module): ...\n" + INPUTS, "N", "more than once, on lines 2 and 3", 2),
+        ("class N: ...\n", "N", "the class N does not derive from torch.nn.Module", 2),
+        ("from far import B\nclass N(B): ...\n", "N", "If it is one, say so: class N(B, nn.Module).", 3),
+        ("from far import B\nclass N(B): ...\n", None, "nothing in the project's files shows that the class N is", 3),
         ("class A:\n  class N(nn.Module): ...\nclass B:\n  class N(nn.Module): ...\n", "N", "any of A.N, B.N", None),
     ],
 )
@@ -153,6 +156,13 @@ def test_what_cannot_be_optimized_is_explained(text: str, qualname: str | None, 
     assert said in str(raised.value)
     assert raised.value.line == line
     assert raised.value.cure
+
+
+def test_a_line_of_a_class_that_nothing_shows_to_be_a_module_stands_for_no_other() -> None:
+    text = HEAD + "from far import B\nclass A(nn.Module): ...\nclass N(B): ...\nclass Plain: ...\n"
+    assert class_at("/project/net.py", text, 2) == class_at("/project/net.py", text, 4) == "A"
+    with pytest.raises(BadInput, match="that the class N is"):
+        class_at("/project/net.py", text, 3)
 
 
 def test_a_problem_can_be_named_by_the_last_part_or_not_at_all() -> None:

@@ -15,8 +15,7 @@ from stark_lsp.core.editing import LINE_END
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import WriteMode
-from stark_lsp.discovery.classes import find_modules
-from stark_lsp.discovery.syntax import split_lines
+from stark_lsp.discovery.syntax import find_class, first_line, last_line, parse, split_lines
 from stark_lsp.proposals.diff import unified
 from stark_lsp.proposals.edit import ProposalEdit, StaleProposal
 from stark_lsp.runs.formatting import proposed
@@ -90,8 +89,8 @@ def folded(run: Run, offer: Offer) -> str:
 
 def _class(text: str, qualname: str) -> str:
     """Return the lines of a class, empty if it is not there."""
-    found = next((one for one in find_modules(text, "") if one.qualname == qualname), None)
-    lines = split_lines(text)[found.span.start : found.span.end + 1] if found is not None else []
+    found = find_class(parse(text), qualname)
+    lines = split_lines(text)[first_line(found[-1]) : last_line(found[-1]) + 1] if found else []
     return "".join(f"{line}\n" for line in lines)
 
 

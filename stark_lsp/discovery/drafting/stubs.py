@@ -64,7 +64,7 @@ class Stub:
         return _placed(self.document, self.line - 1, lines)
 
 
-def make_stub(text: str, qualname: str) -> Stub:
+def make_stub(text: str, qualname: str, path: str | None = None) -> Stub:
     """Read a class.
 
     The functions are called `get_inputs` and `get_init_inputs` if these belong to the class by the rule of `inputs`
@@ -91,7 +91,7 @@ def make_stub(text: str, qualname: str) -> Stub:
     return Stub(
         qualname=qualname,
         line=last_line(holder) + 1,
-        suffix=_suffix(text, tree, qualname),
+        suffix=_suffix(text, tree, qualname, path),
         bound=_bound(tree),
         draft=_draft(tree, node),
         document=text,
@@ -108,11 +108,11 @@ def _placed(text: str, end: int, lines: list[str]) -> str:
     return "".join(line + newline for line in [*before, *lines, *after])
 
 
-def _suffix(text: str, tree: ast.Module, qualname: str) -> str:
+def _suffix(text: str, tree: ast.Module, qualname: str, path: str | None) -> str:
     """Return what the functions' names end with: nothing if plain `get_inputs` would belong to the class."""
     bound = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if not bound & {"get_inputs", "get_init_inputs"}:
-        owners = find_modules(f"{text.rstrip()}\n\n\ndef get_inputs():\n    return []\n")
+        owners = find_modules(f"{text.rstrip()}\n\n\ndef get_inputs():\n    return []\n", path)
         if [found.qualname for found in owners if found.inputs.inputs_function == "get_inputs"] == [qualname]:
             return ""
     return f"_for_{qualname.replace('.', '_')}"

@@ -109,7 +109,7 @@ class Inputs:
         name, text = qualname.rpartition(".")[2], self._server.documents.require(uri)
         if (path := path_of(uri)) is None:
             raise BadInput("Only files on this machine can be run.")
-        stub = await asyncio.to_thread(make_stub, text, qualname)
+        stub = await asyncio.to_thread(make_stub, text, qualname, path)
         trying = partial(self._try, stub, path)
         outcome = await followed(self._server, f"STARK: inputs for {name}", "Reading the class", trying)
         if outcome is None:
@@ -151,7 +151,7 @@ class Inputs:
         text, document = self._server.documents.require(uri), self._server.documents.get(uri)
         if text != stub.document:
             # The user went on typing; the place may be another one.
-            stub = replace(await asyncio.to_thread(make_stub, text, stub.qualname), draft=stub.draft)
+            stub = replace(await asyncio.to_thread(make_stub, text, stub.qualname, path_of(uri)), draft=stub.draft)
         name = stub.qualname.rpartition(".")[2]
         if isinstance(outcome, StarkError):
             new = stub.text(stub.draft)
