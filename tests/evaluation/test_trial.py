@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import DeviceChoice, Mode
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.drafting.stubs import make_stub
 from stark_lsp.evaluation.trial import Outcome, find_inputs
+from stark_lsp.judge.inputs.trial import SEEDS, Trial
 
 TEN = (Path(__file__).parent.parent / "data" / "ten_classes.py").read_text()
 HARD = """import os
@@ -295,6 +297,16 @@ class Asked(nn.Module):
         return self.layer(x).reshape(b, n, 3, c)
 
 
+class Packed(nn.Module):
+    def __init__(self, d=16):
+        super().__init__()
+        self.lstm = nn.LSTM(d, d, batch_first=True)
+
+    def forward(self, x, lens):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lens, batch_first=True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+
+
 class Never(nn.Module):
     def forward(self, x):
         raise RuntimeError("the moon is not full")
@@ -377,6 +389,23 @@ async def test_blocks_inside_configurations_and_arguments_that_may_be_left_out_a
     assert outcomes["Windowed"].draft.init[1].value.text == "WindowCfg(window_size=8)"
     assert [argument.name for argument in outcomes["Remembering"].draft.call] == ["x", "memory"]
     assert [argument.name for argument in outcomes["Asked"].draft.call] == ["x", "query"]
+
+
+async def test_lengths_are_whole_numbers_that_fit(tmp_path: Path) -> None:
+    packed = (await tried(tmp_path / "hard.py", HARD, "Packed"))["Packed"]
+    assert packed.failure is None
+    assert [one.value.text for one in packed.draft.call] == ["torch.randn(8, 128, 16)", "torch.randint(1, 129, (8,))"]
+
+
+def test_inputs_that_run_by_luck_do_not_run(tmp_path: Path) -> None:
+    text = "import torch\nclass Lucky(torch.nn.Module):\n  def forward(self, x):\n    assert x > 0\n    return x\n"
+    text += "class Once(Lucky):\n  n = 0\n  def forward(self, x):\n    self.n += 1\n    return x / (self.n < 2)\n"
+    inputs = "def get_inputs():\n    return [torch.randn(1)]\n"
+    lucky = Trial(str(tmp_path / "m.py"), text, "Lucky", "cpu").attempt("", inputs, "eval")
+    assert (lucky["ok"], lucky.get("stage")) == (False, "forward")
+    assert Trial(str(tmp_path / "m.py"), text, "Once", "cpu").attempt("", inputs, "eval") == {"ok": True}
+    torch.manual_seed(SEEDS[0])
+    assert torch.randn(1) > 0, "the first alone would have run"
 
 
 async def test_a_try_that_ends_the_worker_is_one_failure_among_others(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ class Tensor:
 
     shape: tuple[int, ...]
     kind: str = "randn"
-    """`randn`, `rand`, `randint`, `mask` (all true), `causal` (a lower triangle, true), `binary` (0.0 and 1.0) or
-    `phase` (complex numbers of length 1)."""
+    """`randn`, `rand`, `randint`, `lengths` (whole numbers from 1), `mask` (all true), `causal` (a lower triangle,
+    true), `binary` (0.0 and 1.0) or `phase` (complex numbers of length 1)."""
     high: int = 0
-    """For `randint`: whole numbers below it."""
+    """For `randint`: whole numbers below it; for `lengths`, up to it."""
     sure: bool = True
     """False if a person should look at it."""
 
@@ -28,6 +28,8 @@ class Tensor:
         shape = f"({sizes}{',' if len(self.shape) == 1 else ''})"
         if self.kind == "randint":
             return f"torch.randint(0, {max(self.high, 1)}, {shape})"
+        if self.kind == "lengths":
+            return f"torch.randint(1, {self.high + 1}, {shape})"
         if self.kind == "mask":
             return f"torch.ones({shape}, dtype=torch.bool)"
         if self.kind == "causal":
@@ -153,7 +155,12 @@ class Draft:
 
     def grown(self, sizes: Mapping[int, int]) -> Draft:
         """Return the draft with other sizes in place of some."""
-        return self.each(lambda tensor: replace(tensor, shape=tuple(sizes.get(size, size) for size in tensor.shape)))
+
+        def larger(tensor: Tensor) -> Tensor:
+            high = sizes.get(tensor.high, tensor.high) if tensor.kind == "lengths" else tensor.high
+            return replace(tensor, shape=tuple(sizes.get(size, size) for size in tensor.shape), high=high)
+
+        return self.each(larger)
 
     def each(self, change: Callable[[Tensor], Tensor], name: str | None = None) -> Draft:
         """Return the draft with `change` of each tensor of the call, or of one argument alone."""

@@ -42,6 +42,7 @@ _INTEGERS = re.compile(
     r"(^|_)(ids?|idx|index|indices|tokens?|labels?|targets?|positions?|input_ids|token_ids|timesteps?|input_pos)(_|$)",
     re.IGNORECASE,
 )
+_LENGTHS = re.compile(r"(^|_)(lengths?|lens|seqlens)$")
 _MASK = re.compile(r"mask", re.IGNORECASE)
 _CONFIG = re.compile(r"(^|_)(config|cfg|conf|args|hparams|params|opts?|options|settings|hp)$", re.IGNORECASE)
 
@@ -235,6 +236,8 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
     if re.search(r"top_?k|expert|routing|router", lower) and facts.rank is None:
         index = re.search(r"ind|ids|experts$", lower)
         return Tensor((BATCH, 2), "randint" if index else "rand", facts.high or 4, sure=False)
+    if _LENGTHS.search(lower) and len(sizes) == 1 and kind != "FloatTensor":
+        return Tensor(sizes, "lengths", LENGTH, sure=False)
     if "freqs_cis" in lower:
         return Tensor(sizes, "phase", sure=False)
     if whole and not facts.sizes and facts.rank in (None, 1, 2) and kind != "FloatTensor":
@@ -288,7 +291,7 @@ def _rank(lower: str, facts: Facts) -> int:
         return 4
     if re.search(r"hidden|tokens|embeds?|states|memory|context|src|tgt|seq|query|key|value|sentence", lower):
         return 3
-    if re.search(r"^t$|timestep|labels?|targets?|class_ids|lengths?$", lower):
+    if re.search(r"^t$|timestep|labels?|targets?|class_ids", lower) or _LENGTHS.search(lower):
         return 1
     if re.search(r"emb|cond|style|logits|scores?|noise_level|sigma|^c$|^z$", lower):
         return 2

@@ -8,6 +8,7 @@ values, the module that refused its input, and how far the call came.
 from __future__ import annotations
 
 import inspect
+import time
 import traceback
 import types
 from typing import Any
@@ -25,6 +26,10 @@ from .making import as_arguments
 
 LARGE = 2 << 30
 """Bytes of weights from which a class is too large to be tried."""
+SEEDS = (modules.CONSTRUCTION_SEED, 43, 44)
+"""Inputs are to run whatever numbers they hold, as random lengths or indices may not."""
+AGAIN_S = 2.0
+"""Seconds after which no further seed is tried."""
 _SMALL = (bool, int, float, str, tuple, list, type, type(None))
 """Arguments that make no class too large; configurations do."""
 
@@ -53,22 +58,28 @@ class Trial:
         -------
         `{"ok": true}` or what a failure was about.
         """
-        stage, steps = "init", _Steps()
-        try:
-            arguments = self._call(init, "get_init_inputs")
-            stage = "construct"
-            module = self._construct(init, arguments, mode)
-            stage = "inputs"
-            torch.manual_seed(modules.CONSTRUCTION_SEED)
-            args, kwargs = modules.to_device(self._call(inputs, "get_inputs"), self._device)
-            values.encode((args, kwargs), [])
-            stage = "forward"
-            with modules.forward_context(mode), steps:
-                output = module(*args, **kwargs)
-            stage = "output"
-            self._check(output)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; told to whoever mends its inputs
-            return {"ok": False, "stage": stage, "steps": steps.count, **self._failure(error)}
+        began = time.monotonic()
+        for seed in SEEDS:
+            stage, steps = "init", _Steps()
+            try:
+                arguments = self._call(init, "get_init_inputs")
+                stage = "construct"
+                module = self._construct(init, arguments, mode)
+                stage = "inputs"
+                torch.manual_seed(seed)
+                args, kwargs = modules.to_device(self._call(inputs, "get_inputs"), self._device)
+                values.encode((args, kwargs), [])
+                stage = "forward"
+                with modules.forward_context(mode), steps:
+                    output = module(*args, **kwargs)
+                stage = "output"
+                self._check(output)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; told to whoever mends its inputs
+                return {"ok": False, "stage": stage, "steps": steps.count, **self._failure(error)}
+            if time.monotonic() - began > AGAIN_S:
+                break
+            # What it remembers of a call is nothing that its inputs are to blame for.
+            self._made = None
         return {"ok": True}
 
     def _call(self, source: str, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
