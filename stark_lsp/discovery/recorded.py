@@ -10,6 +10,7 @@ from typing import Any
 from stark_lsp.core.editing import keep_ends
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.toml import tomllib
+from stark_lsp.discovery.imports import arranged
 from stark_lsp.discovery.tables import DTYPES
 
 Described = Mapping[str, Any]
@@ -81,6 +82,8 @@ def _plain(value: Described, what: str) -> Any:
 
 
 def _said(value: Described) -> str:
+    if "enum" in value:
+        return str(value["enum"])
     if "object" in value:
         return f"a {value['object']}"
     return str(
@@ -133,23 +136,55 @@ def _key(key: str) -> str:
 
 def functions(name: str, suffix: str, call: Described, comment: str) -> str:
     """Return `get_inputs` and `get_init_inputs` for one recorded call."""
-    init = call.get("init") or {"args": [], "kwargs": {}}
-    return (
-        f"# {comment}\n"
-        f"def get_inputs{suffix}():\n    return {_arguments(call)}\n\n\n"
-        f"def get_init_inputs{suffix}():\n    return {_arguments(init)}\n"
-    )
+    home, init = call.get("module", ""), call.get("init") or {"args": [], "kwargs": {}}
+    texts = []
+    for function, one in (("get_inputs", call), ("get_init_inputs", init)):
+        said = {**one, "args": _reachable(one["args"], home), "kwargs": _reachable(one["kwargs"], home)}
+        returned = _arguments(said)
+        needed = _imports([said["args"], said["kwargs"]], home)
+        if "torch." in returned and not call.get("torch", True):
+            needed.add("import torch")
+        importing = "".join(f"    {line}\n" for line in arranged(needed) if line) + "\n" * bool(needed)
+        texts.append(f"def {function}{suffix}():\n{importing}    return {returned}\n")
+    return f"# {comment}\n" + "\n\n".join(texts)
+
+
+def _reachable(described: Any, home: str) -> Any:
+    """Return a description in which nothing is of a class that the script defines, unless that has ours too."""
+    if isinstance(described, list):
+        return [_reachable(one, home) for one in described]
+    if not isinstance(described, Mapping):
+        return described
+    if described.get("module") == "__main__" != home:
+        return {"other": f"{_said(described)}, which the script defines"}
+    return {key: _reachable(value, home) for key, value in described.items()}
+
+
+def _imports(described: Any, home: str) -> set[str]:
+    """Return the imports of classes that stand in other modules than `home`."""
+    if isinstance(described, list):
+        return set().union(*(_imports(one, home) for one in described))
+    if not isinstance(described, Mapping):
+        return set()
+    found = _imports(list(described.values()), home)
+    if "module" in described and described["module"] != home:
+        name = described.get("object") or described["enum"]
+        found.add(f"from {described['module']} import {name.partition('.')[0]}")
+    return found
 
 
 def _arguments(call: Described) -> str:
     args, kwargs = call["args"], call["kwargs"]
+    names = call.get("names") or ()
+    if kwargs and len(names) == len(args):
+        args, kwargs = [], {**dict(zip(names, args, strict=True)), **kwargs}
     if kwargs and not args:
         text = "{" + ", ".join(f'"{key}": {_code(value)}' for key, value in kwargs.items()) + "}"
     else:
         text = f"[{', '.join(_code(value) for value in args)}]"
     unsaid = [said for value in args or kwargs.values() for said in _unsaid(value)]
     notes = [f"each ... in turn: {', '.join(unsaid)}"] if unsaid else []
-    notes += [f"and by name: {', '.join(kwargs)}"] if args and kwargs else []
+    notes += [f"a list cannot say what is passed by name too: {', '.join(kwargs)}"] if args and kwargs else []
     return f"{text}  # {'; '.join(notes)}" if notes else text
 
 
@@ -178,8 +213,8 @@ def _code(value: Described) -> str:
         return "{" + ", ".join(f"{key!r}: {_code(item)}" for key, item in value["dict"].items()) + "}"
     if "object" in value:
         return f"{value['object']}({', '.join(f'{key}={_code(item)}' for key, item in value['fields'].items())})"
-    if "code" in value:
-        return str(value["code"])
+    if "code" in value or "enum" in value:
+        return str(value.get("code") or value["enum"])
     return repr(value["value"]) if "value" in value else "..."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +93,46 @@ def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) 
     assert "autocast" not in done.stdout
     assert (tmp_path / "ended").exists(), "with --calls 0 the script comes to its end"
     assert (tmp_path / "stark.toml").read_text() == text
+
+
+ODD = """import enum
+
+from torch import nn
+
+
+class Kind(enum.Enum):
+    FIRST = 1
+    SECOND = 2
+
+
+class Odd(nn.Module):
+    def __init__(self, args, kind):
+        super().__init__()
+        self.width, self.kind = args.width, kind
+
+    def forward(self, x, *, scale=1.0, bias):
+        assert self.kind is Kind.SECOND
+        return x[:, : self.width] * scale + bias
+"""
+ODD_SCRIPT = """import argparse
+import torch
+from odd import Kind, Odd
+
+Odd(argparse.Namespace(width=4), Kind.SECOND)(torch.randn(2, 8), scale=2.0, bias=torch.ones(4))
+"""
+
+
+def test_functions_that_are_captured_run(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(ODD)
+    (tmp_path / "use.py").write_text(ODD_SCRIPT)
+    done = command(tmp_path, "capture", "use.py", "--class", "odd.py::Odd", "--python", sys.executable)
+    assert done.returncode == 0, done.stderr
+    spaces: dict[str, Any] = {"__name__": "odd"}
+    exec(ODD + done.stdout.partition("check it:\n")[2], spaces)
+    module = spaces["Odd"](*spaces["get_init_inputs_for_Odd"]())
+    inputs = spaces["get_inputs_for_Odd"]()
+    assert list(inputs) == ["x", "scale", "bias"]
+    assert module(**inputs).shape == (2, 4)
 
 
 @pytest.mark.slow

@@ -70,10 +70,26 @@ def test_what_code_cannot_say_is_told_at_the_end_of_its_line() -> None:
     seen = call(graph, nested, tensor(2), mask={"value": 1})
     (line,) = (line for line in functions("A", "", seen, "Recorded.").splitlines() if "pkg.Graph" in line)
     assert line.startswith("    return [..., [..., 3], torch.")
-    assert line.endswith("]  # each ... in turn: a pkg.Graph, the class Pool; and by name: mask")
+    assert line.endswith(
+        "]  # each ... in turn: a pkg.Graph, the class Pool; a list cannot say what is passed by name too: mask"
+    )
     seen = call(graph=graph, size={"value": 3})
     assert 'return {"graph": ..., "size": 3}  # each ... in turn: a pkg.Graph\n' in functions(
         "A", "", seen, "Recorded."
+    )
+
+
+def test_functions_import_what_stands_elsewhere() -> None:
+    fields = {"kind": {"enum": "Kind.A", "module": "zoo.kinds"}, "mode": {"enum": "Mode.B", "module": "model"}}
+    config = {"object": "Config", "module": "zoo.configs", "fields": fields}
+    local = {"object": "Local", "module": "__main__", "fields": {}}
+    seen = {**call(tensor(2), init={"args": [config, local], "kwargs": {}}), "module": "model", "torch": False}
+    assert functions("A", "", seen, "Recorded.") == (
+        "# Recorded.\n"
+        "def get_inputs():\n    import torch\n\n    return [torch.randn((2,), dtype=torch.float32)]\n\n\n"
+        "def get_init_inputs():\n    from zoo.configs import Config\n    from zoo.kinds import Kind\n\n"
+        "    return [Config(kind=Kind.A, mode=Mode.B), ...]"
+        "  # each ... in turn: a Local, which the script defines\n"
     )
 
 

@@ -7,6 +7,7 @@ JSON whatever becomes of the script.
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import json
@@ -108,7 +109,8 @@ class Recorder:
         @functools.wraps(plain_init)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             if type(self) is cls and id(self) not in recorder._made:
-                recorder._made[id(self)] = ({"args": [describe(a) for a in args], "kwargs": _named(kwargs, None)}, self)
+                made = {"args": [describe(a) for a in args], "kwargs": _named(kwargs, None)}
+                recorder._made[id(self)] = ({**made, "names": _names(plain_init, len(args))}, self)
             plain_init(self, *args, **kwargs)
 
         cls.__init__ = init
@@ -116,9 +118,13 @@ class Recorder:
     def _note(self, module: Any, args: Any, kwargs: Any) -> None:
         self._count += 1
         if len(self._calls) < NOTED:
+            home = type(module).__module__
             call = {
                 "args": [describe(argument) for argument in args],
                 "kwargs": _named(kwargs, type(module).forward),
+                "names": _names(type(module).forward, len(args)),
+                "module": home,
+                "torch": getattr(sys.modules.get(home), "torch", None) is sys.modules["torch"],
                 "training": bool(module.training),
                 "dtype": converted_to(module),
                 "autocast": autocast(),
@@ -173,6 +179,15 @@ def _named(kwargs: dict[str, Any], function: Any) -> dict[str, Any]:
     }
 
 
+def _names(function: Any, count: int) -> list[str]:
+    """Return by which names the first arguments behind self can be passed; fewer than there are where not all can."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[1 : count + 1]
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+
+
 def describe(value: Any, depth: int = 0) -> dict[str, Any]:
     """Return a value as JSON: tensors by their form, plain values as they are, all else by its type."""
     import torch
@@ -190,9 +205,12 @@ def describe(value: Any, depth: int = 0) -> dict[str, Any]:
     if isinstance(value, (torch.dtype, torch.device)):
         return {"code": str(value) if isinstance(value, torch.dtype) else f"torch.device({str(value)!r})"}
     kind = type(value)
+    if isinstance(value, enum.Enum) and value.name in kind.__members__ and "<" not in kind.__qualname__:
+        return {"enum": f"{kind.__qualname__}.{value.name}", "module": kind.__module__}
     if isinstance(value, type):
         return {"other": f"the class {value.__qualname__}"}
-    if depth < 8 and not isinstance(value, torch.nn.Module) and not callable(value) and hasattr(value, "__dict__"):
+    opaque = isinstance(value, (torch.nn.Module, enum.Enum)) or callable(value) or "<" in kind.__qualname__
+    if depth < 8 and not opaque and hasattr(value, "__dict__"):
         fields = {k: describe(v, depth + 1) for k, v in vars(value).items() if not k.startswith("_")}
         return {"object": kind.__qualname__, "module": kind.__module__, "fields": fields}
     return {"other": f"a {kind.__module__}.{kind.__qualname__}"}
