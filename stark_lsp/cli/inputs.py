@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from stark_lsp.cli.terminal import documents
+from stark_lsp.contract.errors import ended
 from stark_lsp.core.editing import Replacement
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import DeviceChoice, InputSource, Mode
@@ -69,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
     if outcome.failure is not None:
         print(stub.text(outcome.draft).strip())
         raise BadInput(
-            f"No inputs were found that {chosen.qualname} runs with. The best ones are above. {outcome.failure.said}",
+            f"No inputs were found that {chosen.qualname} runs with. The best ones are above. "
+            f"{ended(outcome.failure.said)}",
             path=name,
             cure=f"Mend them, or: stark-lsp capture SCRIPT --class {name}::{chosen.qualname}",
         )

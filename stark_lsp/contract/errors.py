@@ -135,10 +135,14 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit // 2] + "\n…\n" + text[-limit // 2 :]
 
 
+def ended(text: str) -> str:
+    """Return a sentence with a full stop, unless it ends in its own way."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 def blame(error: BaseException, message: str, cure: str, path: str, fallback: int | None = None) -> Bad:
     """Return a `Bad` for an error of the user's code, at the line of `path` it came from."""
     line = line_in(error, path)
-    text = f"{message}: {describe(error)}"
-    if not text.endswith((".", "!", "?", "…")):
-        text += "."
-    return Bad(text, cure, path, line if line is not None else fallback, full_text(error))
+    return Bad(
+        ended(f"{message}: {describe(error)}"), cure, path, line if line is not None else fallback, full_text(error)
+    )

@@ -49,6 +49,11 @@ async def record(
     hook = Path(__file__).resolve().parent.parent / "judge" / "inputs" / "record.py"
     if not os.path.isfile(script):
         raise BadInput("There is no such script.", path=script, cure="Check the path.")
+    home, double, _ = wanted.partition("::")
+    if double and not os.path.isfile(os.path.join(folder or "", home)):
+        raise BadInput(
+            f"There is no such file in {folder or os.getcwd()}.", path=home, cure="Name the class's file from there."
+        )
     with tempfile.TemporaryDirectory(prefix="stark-capture-") as scratch:
         out = os.path.join(scratch, "calls.json")
         command = [interpreter, str(hook), out, wanted, str(calls), script, *arguments]

@@ -145,6 +145,29 @@ def test_a_script_that_does_not_call_the_class_is_said_so(tmp_path: Path) -> Non
     assert "makes a model:Net and never calls it" in done.stderr
 
 
+def test_a_script_that_fails_shows_its_own_frames(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "train.py").write_text("import model\nmodel.Net(None)\n")
+    done = command(tmp_path, "capture", "train.py", "--class", "model.py::Net", "--python", sys.executable)
+    assert "record.py" not in done.stderr
+    assert "runpy" not in done.stderr
+    assert 'train.py", line 2' in done.stderr
+    assert 'model.py", line 14, in __init__' in done.stderr
+    gone = command(tmp_path, "capture", "train.py", "--class", "net/model.py::Net", "--python", sys.executable)
+    assert gone.returncode == 2
+    assert "net/model.py: There is no such file in" in gone.stderr
+    assert "Traceback" not in gone.stderr
+
+
+def test_a_class_that_is_defined_twice_gets_no_inputs(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL + "\n\nclass Net(torch.nn.Module): ...\n")
+    before = (tmp_path / "model.py").read_text()
+    done = command(tmp_path, "inputs", "model.py::Net", "--python", sys.executable, "--device", "cpu")
+    assert done.returncode == 2
+    assert "the class Net is defined more than once, on lines 10 and" in done.stderr
+    assert (tmp_path / "model.py").read_text() == before
+
+
 @pytest.mark.slow
 def test_a_script_that_does_not_even_define_the_class_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)

@@ -82,12 +82,14 @@ async def test_inputs_that_do_not_run_carry_a_todo_with_a_diagnostic_and_a_butto
 @pytest.mark.slow
 @pytest.mark.ci
 async def test_what_is_captured_takes_the_place_of_functions_that_do_not_run(tmp_path: Path) -> None:
-    functions = "\n\n# TODO: these inputs do not run yet: no\ndef get_inputs():\n    return [3]\n"
+    functions = "\n\n# TODO: these inputs do not run yet: RuntimeError: no\ndef get_inputs():\n    return [3]\n"
     (tmp_path / "net.py").write_text(ATTENTION + functions)
     (tmp_path / "train.py").write_text(SCRIPT)
     async with session(published(), tmp_path / "state", {"device": "cpu"}) as editor:
         uri = editor.open(tmp_path / "net.py")
         await editor.until(lambda: editor.diagnostics(uri), "the diagnostic of a file that is opened")
+        (told,) = editor.diagnostics(uri)
+        assert told.message == "These inputs do not run yet: RuntimeError: no. Mend them, then delete this line."
         await editor.execute("stark.captureInputs", uri, "Attention", str(tmp_path / "train.py"))
         await editor.until_message("The inputs of Attention are in stark.toml")
         await editor.until(lambda: editor.texts[uri] == ATTENTION + "\n\n", "the file without the functions")

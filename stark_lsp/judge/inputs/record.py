@@ -34,6 +34,7 @@ def main() -> None:
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     recorder = Recorder(wanted, int(calls), script)
     recorder.install()
+    sys.excepthook = _told
     try:
         runpy.run_path(script, run_name="__main__")
     except Enough:
@@ -41,6 +42,20 @@ def main() -> None:
     finally:
         with open(out, "w", encoding="utf-8") as file:
             json.dump(recorder.told(), file)
+
+
+def _told(kind: Any, error: BaseException, trace: Any) -> None:
+    """Print an error of the script as without us: our own frames, and those that started it, tell nothing."""
+    ours = (_told.__code__.co_filename, runpy.run_path.__code__.co_filename)
+    frames = []
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename not in ours:
+            frames.append(trace)
+        trace = trace.tb_next
+    for frame, following in zip(frames, [*frames[1:], None]):
+        frame.tb_next = following
+    trace = frames[0] if frames else None
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
 
 
 class Recorder:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from stark_lsp.contract.errors import ended
 from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.problem import Span
 from stark_lsp.server.features.lenses import ADD_INPUTS
@@ -44,10 +45,11 @@ def unfinished(text: str, lines: Sequence[str], units: Units) -> list[types.Diag
     found = []
     for number, line in enumerate(lines):
         if line.lstrip().startswith(f"# {MARK}"):
+            said = ended(line.strip().removeprefix("# TODO: "))
             found.append(
                 types.Diagnostic(
                     range=trimmed_range(tuple(lines), Span(number, number), units),
-                    message=f"{line.strip()[2:].removeprefix('TODO: ').capitalize()} Mend them, then delete this line.",
+                    message=f"{said[0].upper()}{said[1:]} Mend them, then delete this line.",
                     severity=types.DiagnosticSeverity.Warning,
                     code="inputs",
                     source="STARK",
