@@ -72,5 +72,5 @@ def indented(text: str, indent: str) -> list[str]:
 
 
 def indent_of(line: str) -> str:
-    """Return the white space a line begins with."""
-    return line[: len(line) - len(line.lstrip(" \t\f"))]
+    """Return the white space a line begins with; a form feed begins that anew, as for Python."""
+    return line[: len(line) - len(line.lstrip(" \t\f"))].rpartition("\f")[2]

@@ -157,6 +157,13 @@ def test_imports_join_the_documents_and_none_comes_twice() -> None:
     )
 
 
+def test_a_page_break_before_the_class_is_no_indentation() -> None:
+    document = DOCUMENT.replace("class Model(", "\x0cclass Model(")
+    assert document != DOCUMENT
+    assert "\x0c" not in build(document, mode=WriteMode.BESIDE).preview.replace("\x0cclass Model(", "")
+    assert "\x0c" not in build(document, mode=WriteMode.REPLACE).preview
+
+
 def test_replace_takes_place_and_name() -> None:
     preview = build(mode=WriteMode.REPLACE).preview
     assert classes(preview) == ["Model", "Sub"]
