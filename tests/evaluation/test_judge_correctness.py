@@ -123,6 +123,33 @@ async def test_training_compares_gradients_and_times_forward_and_backward(tmp_pa
         assert "gradient of input 1" in wrong.message
 
 
+SWIGLU = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        a, b = x.chunk(2, dim=-1)
+        return nn.functional.silu(a) * b
+
+
+def get_inputs():
+    return [torch.randn(32, 16)]
+"""
+
+
+async def test_a_class_without_parameters_has_gradients_of_its_inputs(tmp_path: Path) -> None:
+    new = SWIGLU.replace("class Model", "class ModelNew")
+    without = new.replace("    def forward", "    @torch.no_grad()\n    def forward")
+    async with judging(make_problem(tmp_path / "model.py", SWIGLU), tmp_path, settings=SETTINGS) as (judge, _):
+        await judge.prepare(lambda text: None)
+        assert (await judge.evaluate(Candidate(new))).status is Status.OK
+        wrong = await judge.evaluate(Candidate(without))
+        assert wrong.status is Status.WRONG_RESULT, wrong
+        assert "does not lead back to the inputs and weights" in wrong.message
+        assert "torch.autograd.Function" in wrong.message
+
+
 STATEFUL = """import torch
 import torch.nn as nn
 

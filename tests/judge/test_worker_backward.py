@@ -9,6 +9,7 @@ from verify_cases import finding, make_reference, verify
 
 from stark_lsp.judge.correctness.backward import DRAWS, Backward
 from stark_lsp.judge.correctness.classify import Failed
+from stark_lsp.judge.correctness.forward import NoGradient
 from stark_lsp.judge.correctness.verify import Verifier
 
 WEIGHT = "self.weight = torch.nn.Parameter(torch.ones(8))"
@@ -79,6 +80,25 @@ def test_a_result_without_a_gradient_is_wrong(tmp_path: Path) -> None:
     assert caught.value.finding.message.startswith("Its result has no gradient")
 
 
+def test_inputs_have_gradients_where_there_are_no_parameters(tmp_path: Path) -> None:
+    swish = "return x * torch.sigmoid(x)"
+    reference = make_reference(tmp_path / "reference", swish, "torch.randn(16, 8)", gradients=True)
+    assert finding(reference, tmp_path / "right", "return F.silu(x)") == ("OK", "")
+    status, message = finding(reference, tmp_path / "wrong", "return x * torch.sigmoid(x).detach()")
+    assert status == "WRONG_RESULT"
+    assert "gradient of input 1 is wrong: off by" in message
+    with pytest.raises(NoGradient, match=r"torch\.autograd\.Function"):
+        verify(reference, tmp_path / "none", f"with torch.no_grad():\n    {swish}")
+
+
+@pytest.mark.parametrize("body", ["return x.argmax(1)", "return x > 0", "return x.round()"])
+def test_a_result_that_no_gradient_leads_back_from_needs_none(tmp_path: Path, body: str) -> None:
+    reference = make_reference(tmp_path / "reference", body, "torch.randn(16, 8)", gradients=True)
+    assert reference.backward is None
+    assert not any("Gradients" in note for note in reference.notes)
+    assert finding(reference, tmp_path / "candidate", f"with torch.no_grad():\n    {body}") == ("OK", "")
+
+
 def test_what_differs_without_gradients_alone_is_found(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
     body = f"{BODY} if torch.is_grad_enabled() else x"
@@ -123,7 +143,7 @@ def test_a_class_that_does_not_bear_it_is_called_without(tmp_path: Path, body: s
 
 
 def test_a_class_without_backward_is_judged_without_gradients_compared(tmp_path: Path) -> None:
-    body = "return x + torch.bucketize(x, torch.linspace(-1, 1, 5)) * self.weight.round().int()"
+    body = "return torch.bucketize(x, torch.linspace(-1, 1, 5)) * self.weight.round().int()"
     reference = make_reference(tmp_path, body, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
     assert reference.gradients
     assert reference.backward is None

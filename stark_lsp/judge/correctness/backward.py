@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...contract.errors import Bad
 from ..reference import modules
 from ..transport import tensorfile, values
 from . import compare, forward
@@ -34,6 +35,10 @@ DRAWS = 5
 SETTLED = 1e-4
 """Relative change up to which a gradient, if it changed at all, is no mere rounding: that comes so close by chance in
 one draw of ten thousand, so two are enough then."""
+
+
+class NothingToTrain(Bad):
+    """No output of the class has a gradient with respect to anything."""
 
 
 class Backward:
@@ -122,12 +127,17 @@ def _gradients(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
 
 def prepare(reference: Reference, case: Case) -> Backward | None:
     """Return the original's gradients; None where there are none, or they cannot be had."""
-    if not reference.differentiable or _nbytes(reference, case) > LIMIT:
+    if not reference.gradients or reference.mode == modules.TRAINING or _nbytes(reference, case) > LIMIT:
         return None
     try:
-        return Backward(reference, case)
+        # Without parameters, too, somebody trains through it; hardly where nothing but zeros comes through.
+        found = Backward(reference, case)
+        return found if reference.differentiable or any(one.any() for one in found.expected.values()) else None
+    except NothingToTrain:
+        return None
     except Exception as error:  # noqa: BLE001 - the user's class, which may never have been trained
-        reference.notes.append(f"Gradients are not compared: backward of the original raised {type(error).__name__}.")
+        kind = type(error.__cause__ or error).__name__
+        reference.notes.append(f"Gradients are not compared: backward of the original raised {kind}.")
         return None
 
 

@@ -148,6 +148,8 @@ def _raised(report: dict[str, Any], stage: str, source_path: str) -> Finding:
             finding = Finding("LOAD_ERROR", f"The candidate could not be loaded: {short}.", line)
         elif "NotPlain" in types:
             finding = Finding("WRONG_SHAPE", f"The forward pass returned something else than tensors: {text}.", line)
+        elif "NoGradient" in types:
+            return Finding("WRONG_RESULT", text, line)
         elif "SystemExit" in types:
             finding = Finding("RUNTIME_ERROR", "The forward pass tried to end the process.", line)
         else:

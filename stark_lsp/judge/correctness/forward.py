@@ -41,7 +41,7 @@ M_PERTURB = -6
 
 
 class NoGradient(Exception):
-    """In training mode, an output does not lead back to the inputs and weights."""
+    """Where gradients are compared, an output does not lead back to the inputs and weights."""
 
 
 class Forward:
@@ -274,13 +274,14 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
         for number, (tensor, flow) in enumerate(pairs):
             if not tensor.requires_grad:
                 raise NoGradient(
-                    f"output number {number + 1} does not lead back to the inputs and weights; wrap the kernel in a "
-                    "torch.autograd.Function with a backward"
+                    f"Output number {number + 1} does not lead back to the inputs and weights, so nothing could be "
+                    "trained through it. Put the kernel into a torch.autograd.Function; its backward may compute the "
+                    "PyTorch form anew and differentiate that."
                 )
             if tensor.shape != flow.shape:
                 raise NoGradient(
-                    f"output number {number + 1} has shape {tuple(tensor.shape)}, not {tuple(flow.shape)} as the "
-                    "reference's, so there is no gradient for it"
+                    f"Output number {number + 1} has shape {tuple(tensor.shape)}, not {tuple(flow.shape)} as the "
+                    "reference's, so there is no gradient for it."
                 )
         if pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [flow.to(tensor.dtype) for tensor, flow in pairs])

@@ -74,7 +74,7 @@ class Reference(Original):
         self.gradients = gradients
         """Whether timed calls, and every other case, are made where gradients are recorded."""
         self.differentiable = False
-        """Whether gradients then lead back from a result."""
+        """Whether gradients then lead back from a result, as its parameters have some."""
         self.backward: backward.Backward | None = None
         """The gradients that a candidate is to have where it is called in eval mode; None where none are compared."""
         self.kept: list[str] = []
@@ -291,7 +291,8 @@ class Reference(Original):
         flows = forward.random_cotangents(result, number)
         if not any(flow is not None for flow in flows):
             cure = "Use mode eval, or return a result that depends on weights or floating inputs."
-            raise self.refusal(f"No output of {self.qualname} has a gradient, so there is nothing to train.", cure)
+            message = f"No output of {self.qualname} has a gradient, so there is nothing to train."
+            raise self.refusal(message, cure, backward.NothingToTrain)
         path = os.path.splitext(inputs_path)[0] + "-cotangents.raw"
         tensorfile.save(path, flows)
         return path
