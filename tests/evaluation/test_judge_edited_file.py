@@ -92,8 +92,8 @@ async def test_a_file_that_lacks_the_class_is_found(judge: tuple[WorkerJudge, Pa
 
 async def test_a_file_that_cannot_be_loaded_in_a_sandbox_is_not_accused(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
-    (tmp_path / "scale.txt").write_text("1.0")
-    text = "from pathlib import Path\nDATA = float((Path(__file__).parent / 'scale.txt').read_text())\n" + REFERENCE
+    (tmp_path / ".scale.txt").write_text("1.0")
+    text = "from pathlib import Path\nDATA = float((Path(__file__).parent / '.scale.txt').read_text())\n" + REFERENCE
     path.write_text(text)
     async with judging(make_problem(path, text), tmp_path, settings=SETTINGS) as (worker, _):
         reference = await worker.prepare(lambda words: None)
@@ -103,4 +103,4 @@ async def test_a_file_that_cannot_be_loaded_in_a_sandbox_is_not_accused(tmp_path
     assert check.works
     if reference.environment.isolation != "off":
         assert not check.tried
-        assert "scale.txt" in check.message
+        assert ".scale.txt" in check.message

@@ -43,6 +43,7 @@ _GIB = {"bytes": 2.0**-30, "KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0}
 _MEMORY = re.compile(r"out of memory|can't allocate memory|cannot allocate memory|not enough memory", re.I)
 
 
+UNSEEN = " A candidate sees those files alone that the original reads while it is loaded, below its project."
 BUILD = "build"
 """`core.Stage.BUILD`."""
 
@@ -145,7 +146,8 @@ def _raised(report: dict[str, Any], stage: str, source_path: str) -> Finding:
             said = re.sub(r" \([^()]*, line \d+\)$", "", text) or short
             return Finding("LOAD_ERROR", f"The candidate does not parse: {said}.", line)
         elif stage == "load":
-            finding = Finding("LOAD_ERROR", f"The candidate could not be loaded: {short}.", line)
+            hint = UNSEEN if types & {"FileNotFoundError", "PermissionError"} else ""
+            finding = Finding("LOAD_ERROR", f"The candidate could not be loaded: {short}.{hint}", line)
         elif "NotPlain" in types:
             finding = Finding("WRONG_SHAPE", f"The forward pass returned something else than tensors: {text}.", line)
         elif "NoGradient" in types:

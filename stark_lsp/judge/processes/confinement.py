@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib import machinery
 
 from .. import sandbox
 from ..reference import loading
@@ -15,6 +16,8 @@ from .folders import Folder
 
 Tool = Callable[[list[str], Folder], list[str]]
 """Returns a command that runs another one under a tool, such as a memory checker; the tool may write to `out`."""
+
+CODE = (*machinery.SOURCE_SUFFIXES, *machinery.BYTECODE_SUFFIXES)
 
 
 @dataclass(eq=False)
@@ -69,10 +72,11 @@ class Confinement:
 
 
 def project_files(path: str) -> list[str]:
-    """Return the files of the project around `path` that are imported now, without `path` itself.
+    """Return the files of the project around `path` that are imported now, without `path` itself, or that it has read.
 
-    Call it once the reference is loaded: what the reference imports, a candidate may import as well. Nothing else of
-    the project can be seen from inside, neither its secrets nor its data.
+    Call it once the reference is loaded: what the reference imports, a candidate may import as well, and so may it read
+    what the reference reads while it is loaded and constructed, unless that is hidden. Nothing else of the project can
+    be seen from inside, neither its secrets nor its data.
     """
     root = os.path.realpath(loading.project_root(path))
     own = os.path.realpath(path)
@@ -81,15 +85,18 @@ def project_files(path: str) -> list[str]:
     # By folder: torch alone has a thousand files in a hundred of them, and each step of a path is asked of the system.
     real = functools.cache(os.path.realpath)
     found = set()
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
+    named = [(getattr(module, "__file__", None), True) for module in list(sys.modules.values())]
+    # Python itself reads what it imports, and the document among it.
+    named += [(file, False) for file in loading.files_read() if not file.endswith(CODE)]
+    for file, imported in named:
         if not isinstance(file, str):
             continue
         folder, name = os.path.split(file)
         file = os.path.join(real(folder), name)
         file = real(file) if os.path.islink(file) else file
         inside = file.startswith(root + os.sep) and not file.startswith(elsewhere)
-        if inside and file != own and os.path.isfile(file):
+        seen = imported or f"{os.sep}." not in file[len(root) :]
+        if inside and seen and file != own and os.path.isfile(file):
             found.add(file)
     return sorted(found)
 

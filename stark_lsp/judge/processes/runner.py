@@ -136,6 +136,7 @@ class Runner:
         gradients: bool,
         threads: int,
         buffers: str = "",
+        folder: str = "",
     ) -> None:
         """Get ready to load a module, before any of it runs.
 
@@ -149,8 +150,13 @@ class Runner:
             what its calls are cast to; empty for nothing.
         buffers
             A tensor file with buffers that each call begins with, by name; empty where calls change none.
+        folder
+            Where the user's code reads files by relative paths from; empty where it reads none.
         """
         torch.set_num_threads(threads)
+        if folder:
+            with contextlib.suppress(OSError):  # a sandbox may hold nothing of it
+                os.chdir(folder)
         self._init, self._weights = init, weights
         self._weights_dtype, self._autocast = weights_dtype, autocast
         self._device, self._mode, self._gradients = device, mode, gradients
@@ -184,7 +190,8 @@ class Runner:
                 __import__(package)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        return self._take(loading.execute("stark_candidate", path, text, package), class_name)
+        # What stands in the document reads files beside it.
+        return self._take(loading.execute("stark_candidate", path, text, package, context), class_name)
 
     def load_document(self, *, path: str, document: str, qualname: str, **how: Any) -> dict[str, Any]:
         """Load a document with an accepted candidate in it as the module it is in its project, and take that class.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -13,6 +14,7 @@ import operator
 import os
 import pathlib
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -99,8 +101,8 @@ def remember_source(path: str, text: str) -> None:
     linecache.cache[path] = (len(text), None, io.StringIO(text, newline=None).readlines(), path)
 
 
-def execute(name: str, path: str, text: str, package: str) -> types.ModuleType:
-    """Run `text` as the module `name` with `__file__` set to `path`, and return the module.
+def execute(name: str, path: str, text: str, package: str, place: str = "") -> types.ModuleType:
+    """Run `text` as the module `name` with `__file__` set to `place` or else `path`, and return the module.
 
     Raises
     ------
@@ -109,10 +111,12 @@ def execute(name: str, path: str, text: str, package: str) -> types.ModuleType:
     """
     code = compile(text, path, "exec", dont_inherit=True)
     module = types.ModuleType(name)
-    module.__file__ = path
+    module.__file__ = place or path
     module.__package__ = package
     module.__spec__ = importlib.util.spec_from_loader(name, loader=None, origin=path)
     remember_source(path, text)
+    # By its file `inspect` finds the source of a class.
+    remember_source(module.__file__, text)
     sys.modules[name] = module
     exec(code, module.__dict__)
     return module
@@ -167,6 +171,46 @@ def _imported(name: str, path: str, text: str) -> types.ModuleType:
 def by_package(path: str) -> bool:
     """Whether the package of a document that was loaded imports it itself."""
     return path in _BY_PACKAGES
+
+
+_READ: set[str] = set()
+"""What the user's code opened for reading while it was loaded and constructed, as it named it."""
+_reading: set[int] = set()
+"""Threads that load or construct it."""
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Note which files the user's code reads in the block; a candidate made of it reads them as well."""
+    _listen()
+    _reading.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        _reading.discard(threading.get_ident())
+
+
+@functools.cache
+def _listen() -> None:
+    """Have each file that is opened be noted from now on, once: a hook cannot be taken away."""
+
+    def note(event: str, given: tuple[Any, ...]) -> None:
+        if event != "open" or threading.get_ident() not in _reading:
+            return
+        if isinstance(given[0], str) and not int(given[2] or 0) & (os.O_WRONLY | os.O_RDWR):
+            _READ.add(given[0])
+
+    sys.addaudithook(note)
+
+
+def files_read() -> list[str]:
+    """Return the files that `reading` noted."""
+    return sorted(_READ)
+
+
+def working_folder() -> str:
+    """Return the folder that the user's code reads files by relative paths from; empty where it reads none."""
+    return "" if all(map(os.path.isabs, _READ)) else os.getcwd()
 
 
 def load_document(path: str, text: str) -> types.ModuleType:

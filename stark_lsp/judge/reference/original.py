@@ -63,7 +63,8 @@ class Original:
         """Of the latest call."""
         self._making_s = 0.0
         progress("Loading the file")
-        self.document = loading.load_document(self.path, self.text)
+        with loading.reading():
+            self.document = loading.load_document(self.path, self.text)
         self._class = loading.find_class(self.document, self.path, self.qualname, self.line)
         self._maker = making.InputMaker(self.document, problem["inputs"], self.path)
         progress("Constructing the reference")
@@ -77,7 +78,8 @@ class Original:
         self.save(self.init_path, (args, kwargs), "An argument of the constructor cannot be handed to a candidate")
         try:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
-            module = self._class(*args, **kwargs)
+            with loading.reading():
+                module = self._class(*args, **kwargs)
             self.autocast = self._maker.autocast
             self.tolerance = compare.Tolerance(self.autocast)
             self.weights_dtype = self._maker.weights_dtype or ("" if self.autocast else self._inputs_want(module))

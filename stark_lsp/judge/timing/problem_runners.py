@@ -20,6 +20,7 @@ from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.pool import Pool
 from ..processes.runners import RunnerProcess
 from ..processes.spawning import COMPILER, RUNNER
+from ..reference.loading import working_folder
 from ..reference.reference import Reference
 from . import intervals
 from .recheck import MOST, Recheck
@@ -58,6 +59,7 @@ def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: 
         "gradients": reference.gradients,
         "threads": threads,
         "buffers": runner.give(reference.buffers.before) if reference.buffers is not None else "",
+        "folder": working_folder(),
     }
 
 
