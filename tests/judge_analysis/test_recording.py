@@ -195,3 +195,32 @@ def test_the_result_of_the_module_is_not_changed_by_recording(file: Callable[[st
     state = {k: v.clone() for k, v in model.state_dict().items()}
     analyze(model, (x,), {})
     assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("before", "returned", "result"),
+    [
+        (
+            "class ModelOutput(OrderedDict):\n"
+            "    def __post_init__(self):\n"
+            "        self['hidden'] = self.__dict__['hidden']\n\n\n"
+            "@dataclass\nclass Out(ModelOutput):\n    hidden: torch.Tensor = None\n    kept: torch.Tensor = None\n\n\n",
+            "Out(hidden=y)",
+            {"call": "Out", "fields": [["hidden", {"ref": [1, 0]}], ["kept", None]]},
+        ),
+        ("", "OrderedDict(hidden=y)", {"dict": [["hidden", {"ref": [1, 0]}]]}),
+        ("class Out(dict):\n    pass\n\n\n", "Out(hidden=y)", None),
+    ],
+    ids=["as transformers'", "a dict", "another dict"],
+)
+def test_a_result_is_made_again_as_what_it_is(
+    file: Callable[[str], ModuleType], before: str, returned: str, result: dict[str, Any] | None
+) -> None:
+    imports = "from collections import OrderedDict\nfrom dataclasses import dataclass\n\n\n"
+    forward = f"    def forward(self, x):\n        y = torch.tanh(x)\n        return {returned}\n"
+    module = file(f"{imports}{before}class M(nn.Module):\n{forward}")
+    if result is None:
+        with pytest.raises(NotTraceable, match="a value of type Out"):
+            analyze(module.M(), (torch.randn(4, 8),), {})
+        return
+    assert analyze(module.M(), (torch.randn(4, 8),), {})["output"] == result

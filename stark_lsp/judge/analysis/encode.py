@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Callable
@@ -52,11 +53,12 @@ def encode(value: Any, tensor: Callable[[torch.Tensor], list[int]], device: Call
             if fields is not None and type(item).__module__ not in ("torch.return_types",):
                 return {"call": type(item).__qualname__, "fields": [[name, go(getattr(item, name))] for name in fields]}
             return {"tuple": [go(member) for member in item]}
-        if isinstance(item, dict):
-            return {"dict": [[go(key), go(member)] for key, member in item.items()]}
+        # Also one that is a dict as well, as results of transformers are.
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
             names = [field.name for field in dataclasses.fields(item)]
             return {"call": type(item).__qualname__, "fields": [[name, go(getattr(item, name))] for name in names]}
+        if type(item) in (dict, collections.OrderedDict):
+            return {"dict": [[go(key), go(member)] for key, member in item.items()]}
         raise NotTraceable(f"a value of type {type(item).__name__} cannot be written down as source")
 
     return go(value)
