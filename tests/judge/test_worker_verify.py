@@ -533,3 +533,16 @@ def test_an_error_that_the_reference_does_not_have_is_found_out_near_zero_too(tm
     assert status == "WRONG_RESULT"
     # On a busy machine there may have been no time for float64, by which that is said.
     assert "compute more exactly" in message or "with all inputs zero" in message
+
+
+PACKED = "nn.utils.rnn.pack_padded_sequence(torch.randn(4, 10, 6), torch.tensor([7, 10, 2, 5]), True, False)"
+
+
+def test_packed_sequences_are_handed_over_and_compared(tmp_path: Path) -> None:
+    init, body = "self.rnn = nn.GRU(6, 6, batch_first=True)", "return self.rnn(x)[0]"
+    reference = make_reference(tmp_path / "r", body, PACKED, init=init, gradients=True)
+    assert reference.backward is not None
+    assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
+    status, message = finding(reference, tmp_path / "d", body + ".data", init=init)
+    assert status == "WRONG_SHAPE"
+    assert "where the reference gives a packed of 4" in message

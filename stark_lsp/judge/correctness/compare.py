@@ -246,12 +246,15 @@ def name_of(what: str, path: str) -> str:
     return f"{what} {path}".strip()
 
 
+_NODES = ("list", "tuple", "packed", "dict", "dataclass", "namedtuple")
+
+
 def _node(item: tuple[str, Any]) -> tuple[str, str]:
     """Return what must be equal for the structures to be equal: the path and the kind of node."""
     path, leaf = item
     if isinstance(leaf, dict):
         return path, str(leaf.get("k"))
-    if isinstance(leaf, str) and leaf.partition(" ")[0] in ("list", "tuple", "dict", "dataclass", "namedtuple"):
+    if isinstance(leaf, str) and leaf.partition(" ")[0] in _NODES:
         return path, leaf
     return path, type(leaf).__name__
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 from ..reference import modules
 from . import constants
@@ -141,7 +142,7 @@ def batches(arguments: Arguments, whole: int = 0) -> Iterator[Special]:
     whole
         The user's batch, where `arguments` are already an odd part of one; one other size is then enough.
     """
-    tensors = [tensor for tensor in modules.tensors_of(arguments) if tensor.dim()]
+    tensors = _with_rows(arguments)
     if not tensors or not tensors[0].shape[0]:
         return
     size = tensors[0].shape[0]
@@ -156,7 +157,7 @@ def batch_of(arguments: Arguments, new: int, whole: int = 0) -> Special:
     Where the first dimensions of several tensors agree it may be by chance, as for square matrices; changing the
     first tensor alone is then tried as well.
     """
-    tensors = [tensor for tensor in modules.tensors_of(arguments) if tensor.dim()]
+    tensors = _with_rows(arguments)
     size = tensors[0].shape[0]
     alike = [tensor for tensor in tensors if tensor.shape[0] == size]
     words = f"with a batch of {new} instead of {whole or size}"
@@ -165,12 +166,19 @@ def batch_of(arguments: Arguments, new: int, whole: int = 0) -> Special:
     return Special(CaseKind.BATCH, made, lambda before, now: took_batch(before, now, size, new))
 
 
+def _with_rows(arguments: Arguments) -> list[torch.Tensor]:
+    """Return the tensors that a batch may be told by; none where sizes of packed sequences would have to follow it."""
+    if any(isinstance(one, PackedSequence) for one in (*arguments[0], *arguments[1].values())):
+        return []
+    return [tensor for tensor in modules.tensors_of(arguments) if tensor.dim()]
+
+
 def smaller(arguments: Arguments) -> Special | None:
     """Return the variant with a batch so small that many calls are affordable; None where there is none.
 
     It is odd, and the other variants can be made from it. See `batch_of`.
     """
-    tensors = [tensor for tensor in modules.tensors_of(arguments) if tensor.dim()]
+    tensors = _with_rows(arguments)
     if not tensors or tensors[0].shape[0] < 2:
         return None
     size = tensors[0].shape[0]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 CONSTRUCTION_SEED = 42
 """Set before every construction, so that a candidate built in the same way has the same weights."""
@@ -105,6 +106,9 @@ def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
     """Do what `map_tensors` does, with Python floats as well."""
     if isinstance(tree, torch.Tensor) or type(tree) is float:
         return change(tree)
+    if isinstance(tree, PackedSequence):
+        data, sizes, *order = tree
+        return PackedSequence(map_leaves(data, change), sizes, *(map_leaves(item, change) for item in order))
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(map_leaves(item, change) for item in tree))
     if isinstance(tree, (list, tuple)):
@@ -133,7 +137,9 @@ def leaves_of(tree: Any) -> list[Any]:
     if isinstance(tree, torch.Tensor) or type(tree) is float:
         return [tree]
     inner: Iterable[Any] = ()
-    if isinstance(tree, (list, tuple)):
+    if isinstance(tree, PackedSequence):
+        inner = (tree.data, *tree[2:])
+    elif isinstance(tree, (list, tuple)):
         inner = tree
     elif isinstance(tree, dict):
         inner = tree.values()

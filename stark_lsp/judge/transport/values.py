@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 Skeleton = Any
 """JSON: plain values as they are, everything else as an object whose `k` names its kind."""
@@ -82,6 +83,11 @@ def encode(tree: Any, tensors: list[torch.Tensor], path: str = "") -> Skeleton:
                 made.append(encode(own[name], tensors, f"{path}.{name}"))
                 names.append(name)
         return {"k": "dataclass", "name": _qualname(kind), "fields": names, "v": made}
+    if kind is PackedSequence:
+        # Its sizes are numbers: they stay on the CPU, and no other ones are tried.
+        data, sizes, *order = tuple.__iter__(tree)
+        made = [encode(item, tensors, f"{path}.data") for item in (data, sizes.tolist(), *order)]
+        return {"k": "packed", "v": made}
     names = _of_class(kind, "_fields")
     if issubclass(kind, tuple) and type(names) is tuple:
         made = [encode(item, tensors, f"{path}.{name}") for name, item in zip(names, tuple.__iter__(tree))]
@@ -180,6 +186,9 @@ def decode(skeleton: Skeleton, tensors: list[torch.Tensor], lookup: Lookup | Non
             return tuple(decode(item, tensors, lookup) for item in value)
         if kind == "dict":
             return {decode(key, tensors, lookup): decode(item, tensors, lookup) for key, item in value}
+        if kind == "packed":
+            data, sizes, *order = (decode(item, tensors, lookup) for item in value)
+            return PackedSequence(data, torch.tensor(sizes), *order)
         if kind in _PLAIN:
             return _PLAIN[kind](value)
         if kind == "settings":
@@ -272,7 +281,7 @@ def flatten(skeleton: Skeleton, path: str = "") -> list[tuple[str, Any]]:
     kind: Any = skeleton.get("k")
     value: Any = skeleton.get("v")
     inner: list[tuple[str, Any]]
-    if kind in ("list", "tuple"):
+    if kind in ("list", "tuple", "packed"):
         what, inner = f"{kind} of {len(value)}", [(f"[{index}]", item) for index, item in enumerate(value)]
     elif kind == "dict":
         pairs = sorted(value, key=lambda pair: str(pair[0]))
