@@ -546,3 +546,10 @@ def test_packed_sequences_are_handed_over_and_compared(tmp_path: Path) -> None:
     status, message = finding(reference, tmp_path / "d", body + ".data", init=init)
     assert status == "WRONG_SHAPE"
     assert "where the reference gives a packed of 4" in message
+
+
+def test_lazy_layers_are_refused_by_name_with_what_to_do(tmp_path: Path) -> None:
+    init = "self.fc = nn.LazyLinear(4)\nself.norm = nn.LazyBatchNorm1d()"
+    with pytest.raises(Bad, match="The weights of fc, norm in Model have no shape before a first call") as caught:
+        make_reference(tmp_path, "return self.norm(self.fc(x))", "torch.randn(8, 6)", init=init)
+    assert "nn.Linear in place of nn.LazyLinear" in caught.value.cure

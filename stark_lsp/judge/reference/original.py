@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from ...contract.errors import Bad, blame, first_line
 from ..correctness import compare, forward, layout
@@ -80,6 +82,7 @@ class Original:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
             with loading.reading():
                 module = self._class(*args, **kwargs)
+            self._refuse_lazy(module)
             self.autocast = self._maker.autocast
             self.tolerance = compare.Tolerance(self.autocast)
             self.weights_dtype = self._maker.weights_dtype or ("" if self.autocast else self._inputs_want(module))
@@ -93,6 +96,17 @@ class Original:
         except (Exception, SystemExit) as error:
             cure = "Check get_init_inputs() or init_args: they are the arguments of __init__."
             raise blame(error, f"{self.qualname} cannot be constructed", cure, self.path, self.line) from error
+
+    def _refuse_lazy(self, module: Any) -> None:
+        """Refuse layers whose weights have no shape yet: kernels that read these would fail in a user's first call."""
+        state = itertools.chain(module.named_parameters(), module.named_buffers())
+        layers = dict.fromkeys(name.rpartition(".")[0] for name, one in state if is_lazy(one))
+        if layers:
+            raise self.refusal(
+                f"The weights of {', '.join(layers)} in {self.qualname} have no shape before a first call: lazy layers.",
+                "Give the sizes, for instance nn.Linear in place of nn.LazyLinear; print() of the module after a call "
+                "shows them.",
+            )
 
     def _inputs_want(self, module: Any) -> str:
         """Return what a class is to be converted to that was constructed in float32, empty for nothing.
