@@ -10,6 +10,8 @@ pytest.importorskip("torch")
 
 from verify_cases import make_reference
 
+from stark_lsp.contract.errors import Degenerate
+
 HEAD = """
 import collections
 import functools
@@ -74,3 +76,10 @@ def test_what_is_kept_once_and_for_all_is_nothing_to_tell(body: str, tmp_path: P
     reference = make_reference(tmp_path, body, "torch.randn(4, 24)", init="self.cache = {}", before=HEAD)
     assert reference.kept == []
     assert not [note for note in reference.notes if "Each call" in note]
+
+
+def test_a_result_that_follows_from_what_earlier_calls_kept_is_refused_with_its_name(tmp_path: Path) -> None:
+    body = "self.h = torch.tanh(x + self.h)\nreturn self.h"
+    with pytest.raises(Degenerate, match=r"Each call changes self\.h, which the next one goes on from") as caught:
+        make_reference(tmp_path, body, "torch.randn(4, 24)", init="self.h = 0.0")
+    assert "register_buffer" in caught.value.cure

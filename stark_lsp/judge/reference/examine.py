@@ -186,8 +186,13 @@ class Examination:
         reference = self.reference
         message = f"{reference.qualname} gives different results for equal inputs: {text}"
         cure = "Use eval mode, fix the seed inside forward(), or take the randomness out."
-        if self._draws():
-            message += f" It draws random numbers ({', '.join(self._draws())}), and nobody can match its choices."
+        drawn = self._draws()
+        if drawn:
+            message += f" It draws random numbers ({', '.join(drawn)}), and nobody can match its choices."
+        elif reference.kept:
+            names = ", ".join(reference.kept[:3])
+            message += f" Each call changes {names}, which the next one goes on from."
+            cure = "Hand that over as an argument and return it, or keep it by register_buffer(): buffers are put back."
         return reference.refusal(message, cure, Degenerate)
 
     def _draws(self) -> list[str]:

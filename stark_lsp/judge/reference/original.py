@@ -103,7 +103,7 @@ class Original:
         layers = dict.fromkeys(name.rpartition(".")[0] for name, one in state if is_lazy(one))
         if layers:
             raise self.refusal(
-                f"The weights of {', '.join(layers)} in {self.qualname} have no shape before a first call: lazy layers.",
+                f"The weights of {', '.join(layers)} in {self.qualname} have no shape before a first call (lazy).",
                 "Give the sizes, for instance nn.Linear in place of nn.LazyLinear; print() of the module after a call "
                 "shows them.",
             )
