@@ -553,3 +553,26 @@ def test_lazy_layers_are_refused_by_name_with_what_to_do(tmp_path: Path) -> None
     with pytest.raises(Bad, match="The weights of fc, norm in Model have no shape before a first call") as caught:
         make_reference(tmp_path, "return self.norm(self.fc(x))", "torch.randn(8, 6)", init=init)
     assert "nn.Linear in place of nn.LazyLinear" in caught.value.cure
+
+
+SLOPE = "h = 1e-8\nreturn (torch.sin(x + h) - torch.sin(x)) / h"
+SAME_SLOPE = "h = 1e-8\nreturn torch.sin(x + h) * (1.0 / h) - torch.sin(x) * (1.0 / h)"
+
+
+@pytest.mark.parametrize(
+    ("body", "other", "status"),
+    [
+        ("return torch.tanh(x) * 2", "return (x.float().tanh() * 2).double()", "WRONG_RESULT"),
+        ("return F.relu(x) * 0.37", "return (F.relu(x.float()) * 0.37).double()", "WRONG_RESULT"),
+        ("return x.sum(1)", "return x.flip(1).cumsum(1)[:, -1].clone()", "OK"),
+        ("return (x.float() * 3).tanh().double()", "return (x * 3).tanh().float().double()", "OK"),
+        (SLOPE, SAME_SLOPE, "OK"),
+    ],
+    ids=["tanh", "relu", "another order", "a reference in float32", "of bad condition"],
+)
+def test_float64_is_computed_in_float64(tmp_path: Path, body: str, other: str, status: str) -> None:
+    inputs = "torch.randn(6, 64, dtype=torch.float64)"
+    reference = make_reference(tmp_path / "r", body, inputs, special_inputs=False)
+    found, message = finding(reference, tmp_path / "c", other)
+    assert found == status, message
+    assert ("a smaller type than float64" in message) == (status != "OK")

@@ -53,19 +53,22 @@ def moved(tensor: torch.Tensor, seed: int, autocast: str = "", growth: float = 1
     generator = torch.Generator(tensor.device).manual_seed(seed)
     noise = torch.randn(tensor.shape, generator=generator, device=tensor.device)
     held = tensor.detach().float() if tensor.dtype.itemsize == 1 else tensor.detach()  # 8 bits do not multiply
+    noise = noise.to(torch.promote_types(noise.dtype, held.dtype))  # in float32 1 + 1e-15 is 1
     return (held * (1.0 + step * noise)).to(tensor.dtype)
 
 
 @contextlib.contextmanager
-def drawn(arguments: Any, weights: Iterable[torch.Tensor], draw: int, autocast: str) -> Iterator[Any]:
+def drawn(
+    arguments: Any, weights: Iterable[torch.Tensor], draw: int, autocast: str, *, all_move: bool = False
+) -> Iterator[Any]:
     """Give a call's arguments moved for draw number `draw`, from 1.
 
     Where some of them cannot be moved, as places in an embedding, the module's weights are, until the end; each by one
-    rounding, as every layer has some.
+    rounding, as every layer has some; with `all_move` they are in any case.
     """
     growth = GROWTH[draw % len(GROWTH)]
     dtypes = {tensor.dtype for tensor in modules.tensors_of(arguments)}
-    fixed = not all(dtype.is_floating_point or dtype is torch.bool for dtype in dtypes)
+    fixed = all_move or not all(dtype.is_floating_point or dtype is torch.bool for dtype in dtypes)
     held = [(weight, weight.detach().clone()) for weight in weights] if fixed else []
     try:
         with torch.no_grad():

@@ -210,7 +210,15 @@ class Verifier:
         what = self.reference.what
         nearby = partial(self.reference.nearby, case)
         share = compare.compare(
-            case.outputs, outputs, figures, case.own_errors, what, dense=dense, tolerance=self._tolerance, nearby=nearby
+            case.outputs,
+            outputs,
+            figures,
+            case.own_errors,
+            what,
+            dense=dense,
+            tolerance=self._tolerance,
+            nearby=nearby,
+            around=partial(nearby, all_move=True),
         )
         if share and JUMPS not in self.notes:
             self.notes.append(JUMPS)

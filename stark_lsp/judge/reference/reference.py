@@ -250,8 +250,10 @@ class Reference(Original):
         case.inputs_after = after
         return case
 
-    def nearby(self, case: Case) -> Generator[tensorfile.Loaded, None, None]:
+    def nearby(self, case: Case, *, all_move: bool = False) -> Generator[tensorfile.Loaded, None, None]:
         """Yield what it gives for a case's inputs moved by their last bits, see `correctness.nearby`.
+
+        With `all_move` its weights and buffers are moved as well.
 
         What is exact comes first, where that is known: it is that of no inputs closer by.
         """
@@ -268,9 +270,11 @@ class Reference(Original):
                 if before is not None:
                     self.module.load_state_dict(tensorfile.load(self.trained_path).tree("cpu"), strict=False)
                 for draw in range(1, nearby.DRAWS + 1):
-                    given, weights = self.arguments(case.inputs_path), self.module.parameters()
+                    given, weights = self.arguments(case.inputs_path), [*self.module.parameters()]
+                    weights += self.module.buffers() if all_move else ()
                     self.begin()
-                    with nearby.drawn(given, weights, draw, self.tolerance.rounded_to) as arguments:
+                    rounded = self.tolerance.rounded_to
+                    with nearby.drawn(given, weights, draw, rounded, all_move=all_move) as arguments:
                         result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
                     yield self._capture(result, UNFIT, keep=False)
             except (Bad, torch.cuda.OutOfMemoryError):
