@@ -80,6 +80,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(2, 3, 4, 10, 11)",
         {"rewrites": ["convolutions"]},
     ),
+    "convolution_direct_grouped": (
+        "self.c = nn.Conv2d(12, 40, 3, padding=(1, 0), groups=2)",
+        "x",
+        "return F.relu(self.c(x))",
+        "torch.randn(2, 12, 10, 9)",
+        {"rewrites": ["convolutions"]},
+    ),
     "convolution_grouped": (
         "self.c = nn.Conv2d(32, 96, 3, padding=1, groups=2).half().float()",
         "x",

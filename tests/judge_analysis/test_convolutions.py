@@ -26,6 +26,7 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(rule, "LEAST", 1)
     monkeypatch.setattr(convolutions, "WIDE", 1)
     monkeypatch.setattr(convolutions, "LEAST_OF_GROUP", 1)
+    monkeypatch.setattr(direct, "FEWEST", 1)
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: False)
 
 
@@ -163,6 +164,7 @@ DIRECT = {
     "an image": lambda x, w, b: F.conv2d(x, w, b, (2, 1), 1, (1, 2)),
     "a line": lambda x, w, b: F.conv1d(x.flatten(2), w.flatten(2), b),
     "a volume": lambda x, w, b: F.conv3d(x[:, :, None], w[:, :, None], b, padding=(0, 2, 1)),
+    "in groups": lambda x, w, b: F.conv2d(x, w[:, :2], b, padding=1, groups=2),
 }
 
 
@@ -236,6 +238,7 @@ def test_what_cudnn_does_not_round_is_taken_in_parts(name: str, scale: float, mo
 
 def test_what_is_not_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: None)
+    monkeypatch.setattr(direct, "FEWEST", 8)
     x, w = torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)
     last = x.to(memory_format=torch.channels_last)
     for form, image in ((F.conv_transpose2d, x), (F.conv2d, last), (lambda x, w: F.conv2d(x, w[:, :2], groups=2), x)):

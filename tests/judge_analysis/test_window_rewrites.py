@@ -138,7 +138,7 @@ DO_NOT: dict[str, tuple[Form, tuple[int, ...]]] = {
     "in groups of several": (lambda x: F.conv2d(x, x.new_ones(8, 2, 3, 3), groups=2), (2, 4, 8, 8)),
     "in no groups": (lambda x: F.conv2d(x, x.new_ones(8, 4, 3, 3)), (2, 4, 8, 8)),
     "large filters": (lambda x: F.conv2d(x, x.new_ones(4, 1, 9, 9), groups=4), (2, 4, 16, 16)),
-    "transposed, in groups": (lambda x: F.conv_transpose2d(x, x.new_ones(4, 1, 3, 3), groups=4), (2, 4, 8, 8)),
+    "transposed, channel by channel": (lambda x: F.conv_transpose2d(x, x.new_ones(4, 1, 3, 3), groups=4), (2, 4, 8, 8)),
     "transposed, dilated": (lambda x: F.conv_transpose2d(x, x.new_ones(4, 4, 3, 3), dilation=2), (2, 4, 8, 8)),
     "windows that Inductor writes": (lambda x: F.avg_pool2d(x, 5) + F.max_pool2d(x, 5), (2, 4, 10, 10)),
     "padding that does not count": (lambda x: F.avg_pool2d(x, 6, 6, 2, count_include_pad=False), (2, 4, 12, 12)),
@@ -192,16 +192,17 @@ def test_what_is_no_diagonal_matrix_is_multiplied(name: str) -> None:
     stride=st.integers(1, 3),
     padding=st.integers(0, 3),
     more=st.integers(0, 2),
+    groups=st.integers(1, 2),
     bias=st.booleans(),
 )
 def test_a_transposed_convolution_is_an_ordinary_one(
-    rank: int, taps: int, stride: int, padding: int, more: int, bias: bool
+    rank: int, taps: int, stride: int, padding: int, more: int, groups: int, bias: bool
 ) -> None:
     conv = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
-    x, w, b = images(2, 3, *range(6, 6 + rank)), images(3, 4, *[taps] * rank), images(4)
+    x, w, b = images(2, 16, *range(6, 6 + rank)), images(16, 4, *[taps] * rank), images(4 * groups)
 
     def form(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return conv(x, w, b if bias else None, stride, padding, min(more, stride - 1))
+        return conv(x, w, b if bias else None, stride, padding, min(more, stride - 1), groups)
 
     try:
         form(x, w, b)

@@ -186,7 +186,7 @@ def main() -> int:
     convolution.DIRECT_BLOCKS = ((32, 32, 16, 2, 4),)
     convolutions.LEAST, direct.LEAST = 1, 1
     for name in names:
-        rounded = None if name == "convolution_direct" else False
+        rounded = None if name.startswith("convolution_direct") else False
         convolutions.rounds_up = lambda *given, rounded=rounded: rounded
         (Path(folder) / f"{name}.json").write_text(json.dumps(record(name, Path(folder)), indent=1))
     return 0

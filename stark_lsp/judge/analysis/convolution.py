@@ -142,19 +142,23 @@ def register() -> None:
         )
         return gathered(x, filters, last, what)
 
-    def direct(x: Any, high: Any, low: Any, stride: list[int], padding: list[int], dilation: list[int]) -> Any:
+    def direct(
+        x: Any, high: Any, low: Any, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ) -> Any:
         given, shapes = zip(*stored(x, high, low))
-        (batch, channels, *sizes), (count, _, *taps) = shapes[:2]
+        (batch, all_channels, *sizes), (filters, channels, *taps) = shapes[:2]
+        count = filters // groups
         to = places([size + 2 * around for size, around in zip(sizes, padding)], taps, stride, dilation)
-        step_n, step_c, *apart = strides([batch, channels, *sizes])
+        step_n, step_c, *apart = strides([batch, all_channels, *sizes])
         known = {
             "PLACES": batch * math.prod(to), "CHANNELS": count, "LENGTH": channels * math.prod(taps),
+            "PARTS": groups, "PART": channels * step_c,
             "STEP_N": step_n, "STEP_C": step_c, **three("STEP", apart, 0), **three("OUT", to), **three("SIZE", sizes),
             **three("TAPS", taps), **three("STRIDE", stride), **three("AROUND", padding, 0),
             **three("APART", dilation),
         }  # fmt: skip
-        blocks = fitting(DIRECT_BLOCKS, known["PLACES"], count)
-        return chosen("direct", list(given), [batch, count, *to], False, blocks, known)
+        blocks = fitting(DIRECT_BLOCKS, known["PLACES"] * groups, count)
+        return chosen("direct", list(given), [batch, filters, *to], False, blocks, known)
 
     register_lowering(torch.ops.stark.direct.default, type_promotion_kind=None)(direct)
     register_lowering(torch.ops.stark.convolved.default, type_promotion_kind=None)(convolved)

@@ -111,9 +111,11 @@ AXES
 DIRECT = r"""
 {{def_kernel("X", "FILTERS", "LOW")}}
     program = tl.program_id(0).to(INDEX_DTYPE)
-    columns = (CHANNELS + BLOCK_N - 1) // BLOCK_N
+    each = (CHANNELS + BLOCK_N - 1) // BLOCK_N
+    columns = PARTS * each
+    part = program % columns // each
     place = program // columns * BLOCK_M + tl.arange(0, BLOCK_M)
-    channel = program % columns * BLOCK_N + tl.arange(0, BLOCK_N)
+    channel = program % each * BLOCK_N + tl.arange(0, BLOCK_N)
     at = tl.minimum(place, PLACES - 1)
     at_w = at % OUT_W
     at_h = at // OUT_W % OUT_H
@@ -122,8 +124,8 @@ DIRECT = r"""
     from_w = (at_w * STRIDE_W - AROUND_W)[:, None]
     from_h = (at_h * STRIDE_H - AROUND_H)[:, None]
     from_d = (at_d * STRIDE_D - AROUND_D)[:, None]
-    x = X + at_n[:, None] * STEP_N + from_d * STEP_D + from_h * STEP_H + from_w
-    filters = (tl.minimum(channel, CHANNELS - 1) * LENGTH)[None, :]
+    x = X + part * PART + at_n[:, None] * STEP_N + from_d * STEP_D + from_h * STEP_H + from_w
+    filters = ((part * CHANNELS + tl.minimum(channel, CHANNELS - 1)) * LENGTH)[None, :]
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for begin in range(0, LENGTH, BLOCK_K):
         k = begin + tl.arange(0, BLOCK_K)
@@ -153,6 +155,7 @@ DIRECT = r"""
         acc = tl.dot(high, weight, acc, input_precision="tf32")
     there = (channel < CHANNELS)[None, :]
     mask = (place < PLACES)[:, None] & there
+    channel += part * CHANNELS
 AXES
     {{store_output(INDICES, "acc", "mask"VAL_SHAPE)}}
 """

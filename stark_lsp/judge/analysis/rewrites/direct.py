@@ -21,27 +21,43 @@ from .scaling import KEPT, Scaling
 
 LEAST = 1 << 28
 """Multiplications from which it is worth a kernel."""
+FEWEST = 8
+"""Filters of a group, and numbers of each, from which groups are worth tensor cores."""
 LONGEST = 2048
 """Of a sum within a tensor core, which cuts off what does not fit where it adds."""
 
 
 def direct(
-    x: torch.Tensor, high: torch.Tensor, low: torch.Tensor, stride: list[int], padding: list[int], dilation: list[int]
+    x: torch.Tensor,
+    high: torch.Tensor,
+    low: torch.Tensor,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
 ) -> torch.Tensor:
     """Return the convolution of an image, channels first, with filters that are the sum of two parts."""
     none = [0] * len(stride)
-    return torch.convolution(x, high + low, None, stride, padding, dilation, False, none, 1).contiguous()
+    return torch.convolution(x, high + low, None, stride, padding, dilation, False, none, groups).contiguous()
 
 
 def _direct_like(
-    x: torch.Tensor, high: torch.Tensor, low: torch.Tensor, stride: list[int], padding: list[int], dilation: list[int]
+    x: torch.Tensor,
+    high: torch.Tensor,
+    low: torch.Tensor,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
 ) -> torch.Tensor:
     sizes = [size + 2 * around for size, around in zip(x.shape[2:], padding)]
     return x.new_empty((x.shape[0], high.shape[0], *places(sizes, high.shape[2:], stride, dilation)))
 
 
 _LIBRARY = torch.library.Library("stark", "FRAGMENT")
-_LIBRARY.define("direct(Tensor x, Tensor high, Tensor low, int[] stride, int[] padding, int[] dilation) -> Tensor")
+_LIBRARY.define(
+    "direct(Tensor x, Tensor high, Tensor low, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
+)
 _LIBRARY.impl("direct", direct, "CompositeExplicitAutograd")
 _LIBRARY.impl("direct", _direct_like, "Meta")
 
@@ -54,7 +70,9 @@ class Direct(Scaling):
     def result(self) -> Node:
         """Return the convolution by one kernel."""
         of, value = convolution_of(self._node), self._node.meta["val"]
-        if of is None or of.transposed or of.groups != 1 or value.dtype is not torch.float32:
+        if of is None or of.transposed or value.dtype is not torch.float32:
+            raise Cannot
+        if of.groups != 1 and min(shape_of(of.weights)[0] // of.groups, math.prod(shape_of(of.weights)[1:])) < FEWEST:
             raise Cannot
         if not (value.is_contiguous() and of.x.meta["val"].is_contiguous()):
             raise Cannot
@@ -64,7 +82,7 @@ class Direct(Scaling):
         strided = math.prod(of.stride) > 1 and math.prod(shape_of(of.weights)[2:]) == 1
         if strided or rounding_of(of) is not None:
             raise Cannot
-        given = [list(of.stride), list(of.padding), list(of.dilation)]
+        given = [list(of.stride), list(of.padding), list(of.dilation), of.groups]
         found = self.call(torch.ops.stark.direct.default, of.x, *self._parts(of.weights), *given)
         if of.bias is None:
             return found

@@ -8,7 +8,7 @@ https://arxiv.org/abs/1609.05158); what follows puts them in their places.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.fx import Node
@@ -16,6 +16,9 @@ from torch.fx import Node
 from .channels import Convolution, convolution_of, multiplications
 from .linear import LEAST
 from .rule import Cannot, Rule, aten, shape_of
+
+LEAST_OF_GROUP = 8
+"""Channels of the input from which groups are; others read so little that cuDNN's own way is not worse."""
 
 
 class Kinds(NamedTuple):
@@ -45,23 +48,25 @@ def kinds_of(of: Convolution) -> list[Kinds]:
 
 
 class Transposed(Rule):
-    """A transposed convolution that is neither dilated nor in groups."""
+    """A transposed convolution that is not dilated."""
 
     OF = (aten.convolution.default,)
 
     def result(self) -> Node:
         """Return the ordinary convolution, its channels put in their places."""
         of = convolution_of(self._node)
-        if of is None or not of.transposed or of.groups != 1 or any(one != 1 for one in of.dilation):
+        if of is None or not of.transposed or any(one != 1 for one in of.dilation):
             raise Cannot
-        if multiplications(self._node, of) < LEAST:
+        alone = of.groups != 1 and shape_of(of.x)[1] // of.groups < LEAST_OF_GROUP
+        if alone or multiplications(self._node, of) < LEAST:
             raise Cannot
         strides, rank, results = of.stride, len(of.stride), shape_of(self._node)
         weights, taps, first = self._weights(of)
         places = [-(-size // stride) for size, stride in zip(results[2:], strides)]
         x, padding = self._around(of, taps, first, places)
         ones = [1] * rank
-        made = self.call(aten.convolution.default, x, weights, None, ones, padding, ones, False, [0] * rank, 1)
+        given: list[Any] = [ones, padding, ones, False, [0] * rank, of.groups]
+        made = self.call(aten.convolution.default, x, weights, None, *given)
         made = self.call(aten.reshape.default, made, [results[0], results[1], *strides, *places])
         order = [0, 1, *(dim for number in range(rank) for dim in (2 + rank + number, 2 + number))]
         made = self.call(aten.permute.default, made, order)
@@ -82,11 +87,12 @@ class Transposed(Rule):
             around = [side for one in reversed(ways) for side in (one.front, one.behind)]
             weights = self.call(aten.constant_pad_nd.default, weights, around, 0.0)
         split = [each for one, stride in zip(ways, of.stride) for each in (one.taps, stride)]
-        weights = self.call(aten.reshape.default, weights, [*size[:2], *split])
-        kinds, inner = [3 + 2 * number for number in range(rank)], [2 + 2 * number for number in range(rank)]
-        weights = self.call(aten.permute.default, weights, [1, *kinds, 0, *inner])
-        taps = [one.taps for one in ways]
-        weights = self.call(aten.reshape.default, weights, [size[1] * math.prod(of.stride), size[0], *taps])
+        channels = size[0] // of.groups
+        weights = self.call(aten.reshape.default, weights, [of.groups, channels, size[1], *split])
+        kinds, inner = [4 + 2 * number for number in range(rank)], [3 + 2 * number for number in range(rank)]
+        weights = self.call(aten.permute.default, weights, [0, 2, *kinds, 1, *inner])
+        taps, count = [one.taps for one in ways], of.groups * size[1] * math.prod(of.stride)
+        weights = self.call(aten.reshape.default, weights, [count, channels, *taps])
         weights = self.call(torch.ops.prims.rev.default, weights, list(range(2, 2 + rank)))
         return weights, taps, [one.ahead for one in ways]
 
