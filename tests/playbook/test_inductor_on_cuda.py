@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from stark_lsp.judge.analysis import inductor
 from stark_lsp.judge.reference import modules
@@ -195,6 +196,34 @@ def test_in_training_forward_and_backward_are_graphs(text: str, autocast: str, b
             assert len(forms) == (number >= 2) + 2 * (number >= 5)
 
 
+@pytest.mark.parametrize(
+    ("name", "recipe"), [("as compiled", None), ("graph", None), ("as compiled", STEP), ("graph", STEP)]
+)
+def test_gradients_are_as_before_under_checkpoints_and_hooks(
+    name: str, recipe: dict[str, Any] | None, bench: Callable[..., Bench]
+) -> None:
+    one = bench(LAYERS, place=moved)
+    one.model.train(recipe is not None)
+    models = (one.model, written(one, Design(STRATEGY, DESIGNS[name]), recipe=recipe).train(recipe is not None))
+
+    def alike(run: Callable[[torch.nn.Module], Any]) -> None:
+        for model in models:
+            model.zero_grad()
+            run(model).square().sum().backward()
+        for old, new in zip(*(model.parameters() for model in models), strict=True):
+            torch.testing.assert_close(new.grad, old.grad, rtol=1e-3, atol=1e-4)
+
+    for _ in range(2):
+        with by_kernels(models[1]) if recipe is None else nullcontext():
+            alike(lambda model: checkpoint(model, *one.inputs, use_reentrant=False))
+        with torch.autograd.graph.save_on_cpu():
+            alike(lambda model: model(*one.inputs))
+    for model in models:
+        for parameter in model.parameters():
+            parameter.register_hook(lambda gradient: 2.0 * gradient)
+    alike(lambda model: model(*one.inputs))
+
+
 SEPARABLE = f"""{HEAD}class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -242,6 +271,16 @@ CONVOLUTIONS = {
     "in groups": (2, "nn.Conv2d(128, 192, 3, padding=1, groups=4)", "16, 128, 56, 56"),
     "transposed": (2, "nn.ConvTranspose2d(96, 192, 3, stride=2, padding=1, output_padding=1)", "16, 96, 28, 28"),
     "transposed, not spread": (2, "nn.ConvTranspose2d(96, 192, 3)", "16, 96, 56, 56"),
+    "transposed, dilated": (
+        2,
+        "nn.ConvTranspose2d(96, 192, (3, 5), stride=(2, 3), padding=(1, 2), dilation=(2, 1))",
+        "16, 96, 28, 28",
+    ),
+    "transposed, in groups": (
+        2,
+        "nn.ConvTranspose2d(128, 192, 3, stride=2, padding=1, output_padding=1, dilation=2, groups=4)",
+        "16, 128, 56, 56",
+    ),
     "a transposed volume": (3, "nn.ConvTranspose3d(64, 192, (3, 4, 5), stride=2, bias=False)", "4, 64, 8, 16, 16"),
 }
 
@@ -309,6 +348,7 @@ PARTS = {
     "few channels": (2, "nn.Conv2d(3, 192, 3, padding=1)", "16, 3, 224, 224"),
     "few channels, strided": (2, "nn.Conv2d(8, 192, 7, stride=3, padding=2)", "16, 8, 128, 128"),
     "a volume of few": (3, "nn.Conv3d(3, 192, 3)", "4, 3, 16, 32, 64"),
+    "a volume in groups": (3, "nn.Conv3d(32, 192, (3, 5, 3), dilation=(1, 1, 2), groups=4)", "4, 32, 16, 32, 64"),
     "a line of few": (1, "nn.Conv1d(3, 192, 5, dilation=2)", "16, 3, 65536"),
 }
 
