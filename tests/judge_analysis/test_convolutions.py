@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import rewrites
-from stark_lsp.judge.analysis.rewrites import convolutions, direct
+from stark_lsp.judge.analysis.rewrites import convolutions, direct, transposed
 
 Form = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
@@ -22,7 +22,7 @@ TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones are worth it here, and cuDNN is said to round to even."""
-    for rule in (convolutions, direct):
+    for rule in (convolutions, direct, transposed):
         monkeypatch.setattr(rule, "LEAST", 1)
     monkeypatch.setattr(convolutions, "WIDE", 1)
     monkeypatch.setattr(convolutions, "LEAST_OF_GROUP", 1)
@@ -236,12 +236,30 @@ def test_what_cudnn_does_not_round_is_taken_in_parts(name: str, scale: float, mo
     assert torch.equal(made(x, w, b).isfinite(), DIRECT[name](x, w, b).isfinite())
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_what_is_transposed_and_not_rounded_is_made_ordinary_and_taken_in_parts(
+    groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convolutions, "rounds_up", lambda *given: None)
+    x, w, b = torch.randn(2, 16, 8, 9), torch.randn(16, 5, 3, 2), torch.randn(5 * groups)
+
+    def form(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return F.conv_transpose2d(x, w, b, 2, 1, (1, 0), groups)
+
+    made = rewritten(form, x, w, b)
+    assert made is not None
+    called = [node.target for node in made.graph.nodes]
+    assert torch.ops.stark.direct.default in called
+    assert torch.ops.aten.convolution.default not in called
+    torch.testing.assert_close(made(x, w, b), form(x, w, b), rtol=1e-5, atol=1e-4)
+
+
 def test_what_is_not_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolutions, "rounds_up", lambda *given: None)
     monkeypatch.setattr(direct, "FEWEST", 8)
     x, w = torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3)
     last = x.to(memory_format=torch.channels_last)
-    for form, image in ((F.conv_transpose2d, x), (F.conv2d, last), (lambda x, w: F.conv2d(x, w[:, :2], groups=2), x)):
+    for form, image in ((F.conv2d, last), (lambda x, w: F.conv2d(x, w[:, :2], groups=2), x)):
         assert rewritten(form, image, w) is None
     # A shortcut of a network that halves its images.
     assert rewritten(lambda x, w: F.conv2d(x, w, stride=2), x, torch.randn(4, 4, 1, 1)) is None

@@ -44,7 +44,7 @@ from .channels import Channels
 from .columns import Columns
 from .convolutions import Convolutions, InputGradients
 from .diagonal import Diagonal
-from .direct import Direct
+from .direct import Direct, DirectTransposed
 from .halves import Halves, ShortHalves
 from .own import Own
 from .places import Places
@@ -63,7 +63,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "attention": (Attention, HalfPrecision, Called),
         "halves": (Halves, Slim),
         "short-halves": (ShortHalves, Slim),
-        "convolutions": (Convolutions, InputGradients, Direct),
+        "convolutions": (Convolutions, InputGradients, Direct, DirectTransposed),
         "split": (Split,),
     }
 )

@@ -10,14 +10,16 @@ FP32 theoretical peak performance*, 2022, arxiv.org/abs/2203.03341.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch.fx import Node
 
-from .channels import convolution_of, multiplications
+from .channels import Convolution, convolution_of, multiplications
 from .convolutions import places, rounding_of
 from .rule import Cannot, aten, shape_of
 from .scaling import KEPT, Scaling
+from .transposed import Transposed
 
 LEAST = 1 << 28
 """Multiplications from which it is worth a kernel."""
@@ -74,20 +76,22 @@ class Direct(Scaling):
             raise Cannot
         if of.groups != 1 and min(shape_of(of.weights)[0] // of.groups, math.prod(shape_of(of.weights)[1:])) < FEWEST:
             raise Cannot
-        if not (value.is_contiguous() and of.x.meta["val"].is_contiguous()):
-            raise Cannot
-        if multiplications(self._node, of) < LEAST or math.prod(shape_of(of.weights)[1:]) > LONGEST:
+        if multiplications(self._node, of) < LEAST or not value.is_contiguous():
             raise Cannot
         # Of places far apart and nothing around them, channels last is the better order, which PyTorch's own have then.
         strided = math.prod(of.stride) > 1 and math.prod(shape_of(of.weights)[2:]) == 1
         if strided or rounding_of(of) is not None:
             raise Cannot
-        given = [list(of.stride), list(of.padding), list(of.dilation), of.groups]
-        found = self.call(torch.ops.stark.direct.default, of.x, *self._parts(of.weights), *given)
+        found = self._by_kernel(of.x, of.weights, [list(of.stride), list(of.padding), list(of.dilation), of.groups])
         if of.bias is None:
             return found
         bias = self.call(aten.reshape.default, of.bias, [1, -1] + [1] * len(of.stride))
         return self.call(aten.add.Tensor, found, bias)
+
+    def _by_kernel(self, x: Node, weights: Node, given: list[Any]) -> Node:
+        if not x.meta["val"].is_contiguous() or math.prod(shape_of(weights)[1:]) > LONGEST:
+            raise Cannot
+        return self.call(torch.ops.stark.direct.default, x, *self._parts(weights), *given)
 
     def _parts(self, weights: Node) -> tuple[Node, Node]:
         """Return what TF32 has of filters, and what is left of them."""
@@ -99,3 +103,14 @@ class Direct(Scaling):
         low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, weights, high), weights)
         kept = {"memory_format": torch.contiguous_format}
         return self.call(aten.clone.default, high, **kept), self.call(aten.clone.default, low, **kept)
+
+
+class DirectTransposed(Transposed, Direct):
+    """A transposed convolution that cuDNN does not take in TF32, made an ordinary one, which is taken in parts."""
+
+    def _convolved(self, of: Convolution, x: Node, weights: Node, padding: list[int]) -> Node:
+        """Return the ordinary convolution by one kernel."""
+        if self._node.meta["val"].dtype is not torch.float32 or rounding_of(of) is not None:
+            raise Cannot
+        ones = [1] * len(padding)
+        return self._by_kernel(x, weights, [ones, padding, ones, of.groups])

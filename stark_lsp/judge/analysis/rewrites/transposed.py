@@ -65,8 +65,7 @@ class Transposed(Rule):
         places = [-(-size // stride) for size, stride in zip(results[2:], strides)]
         x, padding = self._around(of, taps, first, places)
         ones = [1] * rank
-        given: list[Any] = [ones, padding, ones, False, [0] * rank, of.groups]
-        made = self.call(aten.convolution.default, x, weights, None, *given)
+        made = self._convolved(of, x, weights, padding)
         made = self.call(aten.reshape.default, made, [results[0], results[1], *strides, *places])
         order = [0, 1, *(dim for number in range(rank) for dim in (2 + rank + number, 2 + number))]
         made = self.call(aten.permute.default, made, order)
@@ -78,6 +77,12 @@ class Transposed(Rule):
         if of.bias is None:
             return made
         return self.call(aten.add.Tensor, made, self.call(aten.reshape.default, of.bias, [results[1], *ones]))
+
+    def _convolved(self, of: Convolution, x: Node, weights: Node, padding: list[int]) -> Node:
+        """Return the ordinary convolution."""
+        ones, none = [1] * len(padding), [0] * len(padding)
+        given: list[Any] = [ones, padding, ones, False, none, of.groups]
+        return self.call(aten.convolution.default, x, weights, None, *given)
 
     def _weights(self, of: Convolution) -> tuple[Node, list[int], list[int]]:
         """Return the filters of all kinds, their sizes, and how far ahead of a place its first input is."""
