@@ -24,7 +24,7 @@ from .transposed import Transposed
 LEAST = 1 << 28
 """Multiplications from which it is worth a kernel."""
 FEWEST = 8
-"""Filters of a group, and numbers of each, from which groups are worth tensor cores."""
+"""Filters of a group, and numbers of each, from which groups are: of fewer most of a block would be zeros."""
 LONGEST = 2048
 """Of a sum within a tensor core, which cuts off what does not fit where it adds."""
 

@@ -18,7 +18,7 @@ from .linear import LEAST
 from .rule import Cannot, Rule, aten, shape_of
 
 LEAST_OF_GROUP = 8
-"""Channels of the input from which groups are; others read so little that cuDNN's own way is not worse."""
+"""Channels of the input from which groups are; fewer are left to cuDNN, as was not measured otherwise."""
 
 
 class Kinds(NamedTuple):
