@@ -134,6 +134,15 @@ def test_a_large_average_is_one_of_shifted_images(stride: int, padding: int) -> 
     same(lambda x: F.avg_pool2d(x, [6], [stride], [padding]), images(2, 3, 9, 11))
 
 
+@pytest.mark.parametrize("ceil", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("divisor", [None, 7])
+def test_a_large_average_divides_by_what_counts(ceil: bool, counted: bool, divisor: int | None) -> None:
+    how = (ceil, counted, divisor)
+    same(lambda x: F.avg_pool3d(x, (2, 3, 5), (2, 1, 3), (1, 1, 2), *how), images(2, 3, 8, 10, 12))
+    same(lambda x: F.avg_pool2d(x, (6, 7), (2, 5), (3, 0), *how), images(2, 3, 9, 11))
+
+
 DO_NOT: dict[str, tuple[Form, tuple[int, ...]]] = {
     "in groups of several": (lambda x: F.conv2d(x, x.new_ones(8, 2, 3, 3), groups=2), (2, 4, 8, 8)),
     "in no groups": (lambda x: F.conv2d(x, x.new_ones(8, 4, 3, 3)), (2, 4, 8, 8)),
@@ -141,8 +150,6 @@ DO_NOT: dict[str, tuple[Form, tuple[int, ...]]] = {
     "transposed, channel by channel": (lambda x: F.conv_transpose2d(x, x.new_ones(4, 1, 3, 3), groups=4), (2, 4, 8, 8)),
     "transposed, dilated": (lambda x: F.conv_transpose2d(x, x.new_ones(4, 4, 3, 3), dilation=2), (2, 4, 8, 8)),
     "windows that Inductor writes": (lambda x: F.avg_pool2d(x, 5) + F.max_pool2d(x, 5), (2, 4, 10, 10)),
-    "padding that does not count": (lambda x: F.avg_pool2d(x, 6, 6, 2, count_include_pad=False), (2, 4, 12, 12)),
-    "another divisor": (lambda x: F.avg_pool2d(x, 6, divisor_override=2), (2, 4, 12, 12)),
     "large averages that overlap": (lambda x: F.avg_pool2d(x, 9, 2), (2, 4, 20, 20)),
     "averages side by side": (lambda x: F.avg_pool2d(x, 7), (2, 4, 21, 21)),
     "one image": (lambda x: F.max_pool3d(x, [3], [1], [1]), (4, 9, 9, 9)),

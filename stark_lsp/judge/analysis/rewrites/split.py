@@ -20,6 +20,8 @@ LEAST = 1024
 """Elements of the inner dimension that a piece must have at least."""
 STEP = 16
 """A piece is a multiple of so many, which kernels take at a time."""
+MANY = 16
+"""So many pieces are worth a product of their own for what is left over."""
 
 
 class Split(Rule):
@@ -35,20 +37,30 @@ class Split(Rule):
         one, other = args[-2:]
         (rows, inner), (_, columns) = shape_of(one), shape_of(other)
         count = pieces(rows, inner, columns)
-        left = self.call(aten.view.default, one, [rows, count, inner // count])
+        whole = inner if inner % count == 0 else inner // (count * STEP) * (count * STEP)
+        left, right = self._part(one, other, 0, whole)
+        left = self.call(aten.view.default, left, [rows, count, whole // count])
         left = self.call(aten.permute.default, left, [1, 0, 2])
-        right = self.call(aten.view.default, other, [count, inner // count, columns])
+        right = self.call(aten.view.default, right, [count, whole // count, columns])
         total = self.call(aten.sum.dim_IntList, self.call(aten.bmm.default, left, right), [0])
+        if whole < inner:
+            total = self.call(aten.add.Tensor, total, self.call(aten.mm.default, *self._part(one, other, whole, inner)))
         return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
+
+    def _part(self, one: Node, other: Node, begin: int, end: int) -> tuple[Node, Node]:
+        """Return a part of both factors, along the inner dimension."""
+        if (begin, end) == (0, shape_of(other)[0]):
+            return one, other
+        return self.call(aten.slice.Tensor, one, 1, begin, end), self.call(aten.slice.Tensor, other, 0, begin, end)
 
 
 def pieces(rows: int, inner: int, columns: int) -> int:
-    """Return in how many equal pieces the inner dimension is cut.
+    """Return in how many equal pieces the inner dimension is cut; of an odd one some may be left over.
 
     Raises
     ------
     Cannot
-        There are enough blocks, or the inner dimension is too short or odd.
+        There are enough blocks, or the inner dimension is too short, or odd and not long.
     """
     blocks = -(-rows // BLOCK) * -(-columns // BLOCK)
     count = 1
@@ -58,6 +70,9 @@ def pieces(rows: int, inner: int, columns: int) -> int:
         # What halving does not reach, other pieces may.
         most = min(PROGRAMS // blocks, inner // LEAST)
         count = max((one for one in range(count + 1, most + 1) if inner % (one * STEP) == 0), default=count)
+        if 2 * count < most >= MANY:
+            # None is near: the one that leaves least.
+            count = min(range(most, most // 2, -1), key=lambda one: inner % (one * STEP))
     if count == 1:
         raise Cannot
     return count

@@ -140,15 +140,37 @@ class Average(Windows):
 
     def result(self) -> Node:
         """Return the mean of the shifted inputs."""
-        x, sizes, stride, padding, ceil, counted, divisor = pooled(self._node)
-        if math.prod(sizes) <= self.WRITTEN or ceil or divisor is not None or (any(padding) and not counted):
+        x, sizes, stride, padding, _, counted, divisor = pooled(self._node)
+        if math.prod(sizes) <= self.WRITTEN:
             raise Cannot
         if all(one >= size for one, size in zip(stride, sizes)):
             # Where each place is in one window, there is nothing to be found in the cache.
             raise Cannot
         windows = [Window(*how, 1) for how in zip(sizes, stride, padding)]
         total = self.folded(aten.add.Tensor, (part for _, part in self.shifted(x, windows, 0.0)))
-        return self.call(aten.mul.Tensor, total, 1.0 / math.prod(sizes))
+        if divisor is not None:
+            return self.call(aten.mul.Tensor, total, 1.0 / divisor)
+        places = shape_of(x)[2:], shape_of(self._node)[2:], windows
+        counts = [self._counted(*each, bool(counted)) for each in zip(*places)]
+        known = math.prod(count for count in counts if isinstance(count, int))
+        total = self.call(aten.mul.Tensor, total, 1.0 / known)
+        for behind, count in enumerate(reversed(counts)):
+            if not isinstance(count, int):
+                count = self.call(aten.reshape.default, count, [-1] + [1] * behind)
+                total = self.call(aten.div.Tensor, total, count)
+        return total
+
+    def _counted(self, size: int, results: int, one: Window, padding: bool) -> int | Node:
+        """Return how many places of a dimension each window divides by: those at an edge may have fewer."""
+        first, last = (-one.padding, size + one.padding) if padding else (0, size)
+        begins = [place * one.stride - one.padding for place in range(results)]
+        counts = {min(begin + one.size, last) - max(begin, first) for begin in begins}
+        if len(counts) == 1:
+            return counts.pop()
+        how = {"start": begins[0], "step": one.stride, "dtype": torch.int64, "requires_grad": False}
+        begin = self.call(torch.ops.prims.iota.default, results, **how, device=self._node.meta["val"].device)
+        end = self.call(aten.clamp_max.default, self.call(aten.add.Scalar, begin, one.size), last)
+        return self.call(aten.sub.Tensor, end, self.call(aten.clamp_min.default, begin, first))
 
 
 class Maximum(Windows):
