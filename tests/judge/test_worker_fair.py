@@ -279,7 +279,16 @@ def test_of_a_large_reference_a_part_is_run_in_float64(tmp_path: Path, monkeypat
     assert 0.0 < (verifier.figures.float64_max_rel or 0.0) < 1e-5
 
 
-@pytest.mark.parametrize("body", ["return x - x.mean(0)", "return x.mean()", "return x.cumsum(0).t()"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x - x.mean(0)",
+        "return x.mean()",
+        "return x.cumsum(0).t()",
+        "return x.cumsum(0)",
+        "return x.flip(0).cumsum(0).flip(0)",
+    ],
+)
 def test_only_where_samples_do_not_depend_on_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:

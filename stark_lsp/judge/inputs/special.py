@@ -187,6 +187,17 @@ def smaller(arguments: Arguments) -> Special | None:
     return batch_of(arguments, max(1, new - 1 + new % 2))
 
 
+def last_rows(arguments: Arguments, part: Arguments) -> Arguments:
+    """Return what `part` has the first rows of, a variant with a smaller batch, with the last ones in their place."""
+    made = iter(modules.tensors_of(part))
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        first = next(made)
+        return tensor[-first.shape[0] :].clone() if tensor.shape[:1] != first.shape[:1] else first
+
+    return modules.map_tensors(arguments, change)  # type: ignore[no-any-return]
+
+
 def other_batches(size: int) -> list[int]:
     """Return an odd size that divides nothing evenly, and 1; other ones than `size`."""
     odd = min(max(3, size // 4 - 1), LARGEST_BATCH)

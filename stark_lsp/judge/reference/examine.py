@@ -153,22 +153,33 @@ class Examination:
         """Run the first samples of the batch in float64, where all of it would take too much memory or time.
 
         Only where the reference maps samples one by one: what it gives for these alone must be what it gave for them
-        among the others.
+        among the others. Of a sum that runs along the batch that holds too; it does not for the last ones.
         """
         reference, first = self.reference, self.first
-        variant = special.smaller(reference.arguments(first.inputs_path))
+        arguments = reference.arguments(first.inputs_path)
+        variant = special.smaller(arguments)
         for _, make in variant.alternatives if variant is not None else []:
-            try:
-                case = reference.case(CaseKind.BATCH, "", make(), "part.raw", keep=False)
-            except Bad:
+            part = make()
+            if self._alone(special.last_rows(arguments, part), last_rows) is None:
                 continue
-            rows = first_rows(first.outputs.tensors, case.outputs.tensors)
-            if rows is not None and compare.within(rows, case.outputs.tensors, tolerance=reference.tolerance):
+            case = self._alone(part, first_rows)
+            if case is not None:
                 self._measure(self.wide(), case)
                 return
         reference.notes.append("No float64 comparison: the reference is large or slow, and its batch takes no parts.")
         if reference.device == "cuda":
             self.measure_tf32()
+
+    def _alone(self, part: Any, rows_of: Callable[..., list[torch.Tensor] | None]) -> Case | None:
+        """Return the case of some samples alone, if the reference gives what it gave for them among the others."""
+        reference = self.reference
+        try:
+            case = reference.case(CaseKind.BATCH, "", part, "part.raw", keep=False)
+        except Bad:
+            return None
+        rows = rows_of(self.first.outputs.tensors, case.outputs.tensors)
+        same = rows is not None and compare.within(rows, case.outputs.tensors, tolerance=reference.tolerance)
+        return case if same else None
 
     def measure_tf32(self) -> None:
         """Measure how far TF32 alone puts it off, where there are no float64 results that would say it."""
@@ -326,10 +337,19 @@ def _apart(reference: Reference, one: Case, other: Case) -> float:
 
 def first_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torch.Tensor] | None:
     """Return the first samples of results, as many as `part` has of each; None where they differ in more than that."""
-    if len(whole) != len(part):
-        return None
-    rows = [a[: b.shape[0]] if a.dim() and b.dim() else a for a, b in zip(whole, part)]
-    return rows if [tensor.shape for tensor in rows] == [tensor.shape for tensor in part] else None
+    return _same_shapes([a[: b.shape[0]] if a.dim() and b.dim() else a for a, b in zip(whole, part)], whole, part)
+
+
+def last_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """Return the last ones, likewise."""
+    return _same_shapes([a[-b.shape[0] :] if a.dim() and b.dim() else a for a, b in zip(whole, part)], whole, part)
+
+
+def _same_shapes(
+    rows: list[torch.Tensor], whole: list[torch.Tensor], part: list[torch.Tensor]
+) -> list[torch.Tensor] | None:
+    alike = len(whole) == len(part) and [tensor.shape for tensor in rows] == [tensor.shape for tensor in part]
+    return rows if alike else None
 
 
 def unchanged(before: tensorfile.Loaded, after: tensorfile.Loaded) -> bool:
