@@ -169,6 +169,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "torch.randn(20, 1000)",
         {"rewrites": ["halves"]},
     ),
+    "slim_gram": (
+        "pass",
+        "a, b",
+        "return a.t() @ b + 1.0",
+        "torch.rand(4507, 40), torch.rand(4507, 240) - 0.5",
+        {"rewrites": ["halves"]},
+    ),
     "softmax_long": ("pass", "x", "return torch.softmax(x, dim=-1)", "torch.randn(3, 70000)", {}),
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .rewrites.slim import STEP, block_of, length
+from .rewrites.slim import block_of, is_turned, length
 from .templates import fastest, template
 
 SOURCE = r"""
@@ -20,20 +20,21 @@ SOURCE = r"""
     part = program // columns % PARTS
     begin = part * LENGTH
     k = tl.arange(0, BLOCK_K)
-    x = X + tl.minimum(row, ROWS - 1)[:, None] * {{stride("X", 0)}} + (begin + k)[None, :] * {{stride("X", 1)}}
-    other = OTHER + tl.minimum(column, COLUMNS - 1)[None, :] * {{stride("OTHER", 1)}}
-    other += (begin + k)[:, None] * {{stride("OTHER", 0)}}
+    # Of a row or column beyond the last nothing is read; which are there is known for runs of memory at once.
+    asked, there = (row < ROWS)[:, None], (column < COLUMNS)[None, :]
+    x = X + row[:, None] * {{stride("X", 0)}} + (begin + k)[None, :] * {{stride("X", 1)}}
+    other = OTHER + (begin + k)[:, None] * {{stride("OTHER", 0)}} + column[None, :] * {{stride("OTHER", 1)}}
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for at in range(0, LENGTH, BLOCK_K):
 {% if INNER % LENGTH == 0 %}
-        a = tl.load(x + at * {{stride("X", 1)}})
-        b = tl.load(other + at * {{stride("OTHER", 0)}})
+        a = tl.load(x + at * {{stride("X", 1)}}, asked, other=0.0)
+        b = tl.load(other + at * {{stride("OTHER", 0)}}, there, other=0.0)
 {% else %}
         inside = begin + at + k < INNER
-        a = tl.load(x + at * {{stride("X", 1)}}, inside[None, :], other=0.0)
-        b = tl.load(other + at * {{stride("OTHER", 0)}}, inside[:, None], other=0.0)
+        a = tl.load(x + at * {{stride("X", 1)}}, asked & inside[None, :], other=0.0)
+        b = tl.load(other + at * {{stride("OTHER", 0)}}, there & inside[:, None], other=0.0)
 {% endif %}
-        acc = tl.dot(a, b, acc, input_precision="tf32x3")
+        acc = tl.dot(a, b, acc, input_precision="{{PRECISION}}")
     idx_m = row[:, None]
     idx_n = column[None, :]
     mask = (idx_m < ROWS) & (idx_n < COLUMNS)
@@ -66,12 +67,12 @@ def register() -> None:
         for one in (x, other):
             one.freeze_layout()
         (rows, inner), (_, columns) = (list(map(int, one.get_size())) for one in (x, other))
-        block = block_of(rows)
-        stages = _memory(x.get_device()) // ((block.rows + block.columns) * STEP * 4)
+        block = block_of(rows, is_turned(other.get_stride()))
+        stages = _memory(x.get_device()) // ((block.rows + block.columns) * block.inner * 4)
         known = {
             "num_stages": max(1, min(3, stages)), "num_warps": block.warps, "BLOCK_M": block.rows,
-            "BLOCK_N": block.columns, "BLOCK_K": STEP, "ROWS": rows, "COLUMNS": columns, "INNER": inner,
-            "PARTS": parts, "LENGTH": length(inner, parts),
+            "BLOCK_N": block.columns, "BLOCK_K": block.inner, "ROWS": rows, "COLUMNS": columns, "INNER": inner,
+            "PARTS": parts, "LENGTH": length(inner, parts), "PRECISION": block.precision,
         }  # fmt: skip
         return fastest("stark_slim", made, [x, other], [parts, rows, columns], [known])
 

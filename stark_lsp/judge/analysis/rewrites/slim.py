@@ -3,7 +3,8 @@
 What takes time is to read the large matrix. cuBLAS has such products on ordinary cores, at a tenth to half of the
 memory's rate on an H200. One kernel reads blocks of the large matrix once, side by side along the inner dimension as
 well, and each number is the sum of one that TF32 has and of what is left of it; three of the four products of these
-are taken, the fourth is below what float32 keeps. What the pieces of the inner dimension give is summed.
+are taken, the fourth is below what float32 keeps. What the pieces of the inner dimension give is summed. Where the
+large matrix lies as tensor cores do not take TF32, they are three numbers of bfloat16 and six products.
 
 Parts of this kind: Ootomo and Yokota, *Recovering single precision accuracy from Tensor Cores while surpassing the
 FP32 theoretical peak performance*, 2022, arxiv.org/abs/2203.03341.
@@ -11,6 +12,7 @@ FP32 theoretical peak performance*, 2022, arxiv.org/abs/2203.03341.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -48,9 +50,9 @@ def length(inner: int, parts: int) -> int:
     return -(-inner // (parts * STEP)) * STEP
 
 
-def parts_of(rows: int, inner: int, columns: int) -> int:
-    """Return in how many pieces the inner dimension goes."""
-    block, parts = block_of(rows), 1
+def parts_of(rows: int, inner: int, columns: int, turned: bool = True) -> int:
+    """Return in how many pieces the inner dimension goes; see `block_of`."""
+    block, parts = block_of(rows, turned), 1
     blocks = -(-rows // block.rows) * -(-columns // block.columns)
     while parts * blocks < block.programs and inner >= 2 * parts * SHORTEST:
         parts *= 2
@@ -63,15 +65,32 @@ class Block(NamedTuple):
 
     rows: int
     columns: int
+    inner: int
     warps: int
+    precision: str
+    """Of the products, as Triton calls it."""
     programs: int
     """So many are to run side by side on an H100, which has 132 multiprocessors."""
 
 
-def block_of(rows: int) -> Block:
-    """Return the block for so many rows, the fastest of some thirty on an H200."""
+def block_of(rows: int, turned: bool = True) -> Block:
+    """Return the block for so many rows, the fastest of some thirty on an H200.
+
+    Parameters
+    ----------
+    turned
+        Whether the inner dimension of the large matrix is the one that lies in memory without gaps, as a linear layer's
+        weights do. Tensor cores take TF32 in no other order, and turning it takes longer than six products of bfloat16.
+    """
     least = max(16, 1 << (rows - 1).bit_length())
-    return Block(least, 64, 4, 256) if least <= 64 else Block(128, 128, 8, 128)
+    if turned or least <= 32:
+        return Block(least, 64, STEP, 4, "tf32x3", 256) if least <= 64 else Block(128, 128, STEP, 8, "tf32x3", 128)
+    return Block(64, 128, 32, 4, "bf16x6", 256) if least == 64 else Block(128, 128, 32, 8, "bf16x6", 128)
+
+
+def is_turned(stride: Sequence[Any]) -> bool:
+    """Whether a matrix of these strides lies so."""
+    return bool(stride[0] == 1)
 
 
 def _slim_like(x: torch.Tensor, other: torch.Tensor, parts: int) -> torch.Tensor:
@@ -98,6 +117,7 @@ class Slim(Rule):
         (rows, inner), (_, columns) = shape_of(one), shape_of(other)
         if not FEWEST <= rows <= MOST or inner < SHORTEST or inner * columns < LEAST:
             raise Cannot
-        found = self.call(torch.ops.stark.slim.default, one, other, parts_of(rows, inner, columns))
+        parts = parts_of(rows, inner, columns, is_turned(other.meta["val"].stride()))
+        found = self.call(torch.ops.stark.slim.default, one, other, parts)
         total = self.call(aten.sum.dim_IntList, found, [0])
         return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
