@@ -450,9 +450,18 @@ def get_inputs():
 """
 
 
+def lying(rows: int) -> str:
+    """Return the same for so many rows, with weights that lie the other way and no bias."""
+    weights = SLIM.replace("nn.Linear(3001, 2000)", "nn.Parameter(torch.randn(3001, 2000) / 50)")
+    weights = weights.replace("nn.Linear(2000, 1003, bias=False)", "nn.Parameter(torch.randn(2000, 1003) / 50)")
+    weights = weights.replace("self.down(F.relu(self.up(x)))", "F.relu(x @ self.up) @ self.down")
+    return weights.replace("torch.randn(17,", f"torch.randn({rows},")
+
+
 @pytest.mark.parametrize("name", ["halves", "short halves"])
-def test_products_with_few_rows_read_weights_once(name: str, bench: Callable[..., Bench]) -> None:
-    one = bench(SLIM, place=moved)
+@pytest.mark.parametrize("text", [SLIM, lying(17), lying(40), lying(100)], ids=["linear", "17", "40", "100"])
+def test_products_with_few_rows_read_weights_once(text: str, name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(text, place=moved)
     new = written(one, Design(STRATEGY, DESIGNS[name]))
     (x,) = one.inputs
     x[3, 5], x[4, 7], x[5] = float("inf"), float("nan"), 1e-42

@@ -34,7 +34,7 @@ SOURCE = r"""
         a = tl.load(x + at * {{stride("X", 1)}}, asked & inside[None, :], other=0.0)
         b = tl.load(other + at * {{stride("OTHER", 0)}}, there & inside[:, None], other=0.0)
 {% endif %}
-        acc = tl.dot(a, b, acc, input_precision="{{PRECISION}}")
+        acc = tl.dot(a, b, acc, input_precision={{PRECISION}})
     idx_m = row[:, None]
     idx_n = column[None, :]
     mask = (idx_m < ROWS) & (idx_n < COLUMNS)
@@ -72,7 +72,7 @@ def register() -> None:
         known = {
             "num_stages": max(1, min(3, stages)), "num_warps": block.warps, "BLOCK_M": block.rows,
             "BLOCK_N": block.columns, "BLOCK_K": block.inner, "ROWS": rows, "COLUMNS": columns, "INNER": inner,
-            "PARTS": parts, "LENGTH": length(inner, parts), "PRECISION": block.precision,
+            "PARTS": parts, "LENGTH": length(inner, parts), "PRECISION": f'"{block.precision}"',
         }  # fmt: skip
         return fastest("stark_slim", made, [x, other], [parts, rows, columns], [known])
 
