@@ -63,6 +63,22 @@ async def test_where_max_autotune_fails_the_reason_is_told_and_the_rest_goes_on(
         assert (await judge.confirm(SAME)).speedup_vs_max_autotune is None
 
 
+@pytest.mark.slow
+@pytest.mark.ci
+async def test_with_what_torch_compile_gets_wrong_nothing_is_compared(tmp_path: Path) -> None:
+    # As torch 2.11 does of a graph's attention on a GPU, whose scores it pads in memory.
+    wrong = REFERENCE.replace("return ", "x = x * (1.5 if torch.compiler.is_compiling() else 1.0)\n        return ", 1)
+    problem = make_problem(tmp_path / "model.py", wrong)
+    settings = replace(AUTOTUNED, max_autotune=False, compile_baseline=True)
+    async with judging(problem, tmp_path, settings=settings) as (judge, _):
+        await judge.prepare(lambda text: None)
+        baselines = await judge.baselines()
+        assert baselines.compile is None
+        assert baselines.compile_message.startswith("torch.compile gives another result than the class itself, off by ")
+        confirmed = await judge.confirm(SAME)
+        assert (confirmed.status, confirmed.speedup_vs_compile) == (Status.OK, None), confirmed
+
+
 HANGS = REFERENCE.replace(
     "import torch.nn as nn\n",
     "import time\nimport torch.nn as nn\nimport torch._inductor.compile_fx as c\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -45,6 +46,8 @@ REFERENCE_RUNNERS = 2 + len(COMPILED)
 WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 """Of each side that torch.compile makes, the setting that asks for it."""
 LATE = "{} was still at work when nobody waited for it any more."
+WRONG = 0.1
+"""Share of its size by which a result of torch.compile is off that has no time: no rounding explains it."""
 PENDING, UNWANTED = "It is being compiled beside the search.", "Switched off."
 EXTENSIONS = "cpp_extension"
 """Named by every candidate that has something built."""
@@ -295,12 +298,17 @@ class Judge:
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
         try:
             self.bench.compile(name)
+            off = self.bench.off(name)
         except RunnerFailure as error:
             if self.bench.gave_up:
                 return LATE.format(words)
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
             return f"{words} failed: {kind}: {lines[0][:300]}" if lines else f"{words} failed: {kind}"
+        if off > WRONG:
+            self.bench.drop(name)
+            by = f"off by {100 * off:.2g} % of its size" if math.isfinite(off) else "not finite in other places"
+            return f"{words} gives another result than the class itself, {by}, so nothing is compared with it."
         return ""
 
     def _take_profile(self, cache_dir: str, progress: Progress) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,14 +15,17 @@ from typing import Any
 from ...contract.errors import Broken
 from ..correctness import compare
 from ..correctness.classify import memory_full
+from ..correctness.difference import difference
 from ..device.turns import Turns, Waiting
 from ..inputs import constants
 from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.pool import Pool
 from ..processes.runners import RunnerProcess
 from ..processes.spawning import COMPILER, RUNNER
+from ..reference import modules
 from ..reference.loading import working_folder
 from ..reference.reference import Reference
+from ..transport import tensorfile
 from . import intervals
 from .recheck import MOST, Recheck
 from .rounds import FEWEST, Plan, Side
@@ -134,6 +138,33 @@ class Bench:
         timer = begun.result() if begun is not None else self._start_reference(name)
         with self._lock:
             self._sides[name] = timer
+
+    def off(self, name: str) -> float:
+        """Return by what share of the original's result one of `COMPILED` is off, for the first inputs; 0 if unknown.
+
+        It is made by `compile`. Rounding, also that of half precision, is a small share of it.
+
+        Raises
+        ------
+        RunnerFailure
+        """
+        timer, case, reference = self.held(name), self.reference.cases[0], self.reference
+        if reference.mode == modules.TRAINING or reference.plan.large:
+            # It may draw other numbers; of gigabytes one more copy is too much.
+            return 0.0
+        path = os.path.join(timer.runner.files.out, "first.raw")
+        timer.runner.ask("forward", inputs=timer.runner.give(case.inputs_path), outputs=path, run_s=timer.seconds)
+        with self.turns.working():
+            limit = 2 * case.outputs.nbytes + tensorfile.ROOM
+            found = tensorfile.load(path, limit, reference.device, timer.runner.exchange).tensors
+            pairs = list(zip(case.outputs.tensors, found))
+            if [(a.shape, a.dtype) for a, _ in pairs] != [(b.shape, b.dtype) for b in found]:
+                return 0.0
+            gaps = [difference(*pair) for pair in pairs]
+            if not all(gap.same_pattern for gap in gaps):
+                return math.inf
+            size = math.hypot(*(gap.size() for gap in gaps))
+            return math.hypot(*(gap.norm() for gap in gaps)) / size if size and math.isfinite(size) else 0.0
 
     def give_up_compiling(self) -> None:
         """End what torch.compile is at, and all that it begins; whoever waits for it is told that its process died."""
