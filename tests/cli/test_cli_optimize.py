@@ -155,6 +155,7 @@ def test_the_report_has_the_documented_form(searched: Searched) -> None:
         "compile_ms",
         "speedup_vs_eager",
         "speedup_vs_compile",
+        "speedup_vs_max_autotune",
         "interval",
         "profile",
         "isolation",

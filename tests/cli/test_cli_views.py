@@ -220,6 +220,7 @@ def test_numbers_fit_eighty_columns(tmp_path: Path) -> None:
     text = file.getvalue()
     assert "torch.compile  20.0 ms (19.8–20.2)  1.50x" in text
     assert "2.00x (1.96–2.04)  1.50x (1.47–1.53)" in text
+    assert "max-autotune" not in text
     assert "3 attempts in 1 min 05 s, run 1f3a77c0" in text
     assert "…" not in text
 
@@ -243,6 +244,23 @@ def test_times_beside_the_proposal_are_those_of_its_own_rounds(tmp_path: Path) -
     console, file = recorder()
     outcome.show(console, run, {**nodes, run.best: replace(nodes[run.best], verdict=stored_earlier)})
     assert "at different moments" in file.getvalue()
+
+
+def test_max_autotune_stands_there_where_it_was_asked_for(tmp_path: Path) -> None:
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    assert run.best is not None
+    assert run.reference is not None
+    verdict = nodes[run.best].verdict
+    assert verdict is not None
+    tuned = replace(verdict, max_autotuned=Timing(24, 23, 25, 9), speedup_vs_max_autotune=Interval(1.6, 1.5, 1.7))
+    console, file = recorder()
+    outcome.show(console, run, {**nodes, run.best: replace(nodes[run.best], verdict=tuned)})
+    assert "max-autotune   24.0 ms (23.0–25.0)  1.25x" in file.getvalue()
+    assert "; 1.60x (1.50–1.70) vs max-autotune." in file.getvalue()
+    failed = replace(run.reference.baselines, max_autotune_message="torch.compile (max-autotune) failed: it does not")
+    console, file = recorder()
+    outcome.show(console, replace(run, reference=replace(run.reference, baselines=failed)), nodes)
+    assert "max-autotune   no time" in file.getvalue()
 
 
 def test_torch_compile_gets_the_credit_where_it_is_due(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
     ):
         if timing is not None:
             yield name, f"{figures.timing(timing)}{'' if own else BEFORE}"
-        elif why := _first(message):
+        elif why := reason(message):
             yield name, f"no time: {why}"
 
 
@@ -131,7 +131,7 @@ def _device_time(reference: Reference, verdict: Verdict, runtime_us: float) -> I
         yield "device time", f"{phrases.duration(device_us)}, launch overhead {left}{eager}"
 
 
-def _first(message: str) -> str:
+def reason(message: str) -> str:
     """Return the first line of why there is no time, empty if nobody asked for one."""
     lines = clean(message).strip().splitlines()
     return lines[0] if lines and lines[0] != "Switched off." else ""

@@ -10,6 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from stark_lsp.cli.output import profiles
+from stark_lsp.cli.output.evidence import reason
 from stark_lsp.cli.terminal import figures, words
 from stark_lsp.cli.terminal.console import clean, line
 from stark_lsp.core.phrases import STATUS
@@ -126,11 +127,15 @@ def rows(run: Run, nodes: Mapping[int, Node]) -> list[tuple[str, ...]]:
     best = nodes.get(run.best) if run.best is not None else None
     baselines = baselines_of(run.reference, best)
     found: list[tuple[str, ...]] = [("eager", figures.timing(baselines.eager), "", "")]
-    if baselines.compile is not None:
-        ratio = baselines.eager.median_ms / baselines.compile.median_ms
-        found.append(("torch.compile", figures.timing(baselines.compile), figures.times(ratio), ""))
-    elif baselines.compile_message:
-        found.append(("torch.compile", "no time", "", ""))
+    for name, timing, message in (
+        ("torch.compile", baselines.compile, baselines.compile_message),
+        ("max-autotune", baselines.max_autotune, baselines.max_autotune_message),
+    ):
+        if timing is not None:
+            ratio = baselines.eager.median_ms / timing.median_ms
+            found.append((name, figures.timing(timing), figures.times(ratio), ""))
+        elif reason(message):
+            found.append((name, "no time", "", ""))
     if best is not None and best.verdict is not None and best.verdict.runtime is not None:
         gains = (best.verdict.speedup_vs_eager, best.verdict.speedup_vs_compile)
         told = (figures.times_interval(gain) if gain is not None else "" for gain in gains)
@@ -172,6 +177,8 @@ def _how(run: Run, nodes: Mapping[int, Node]) -> str:
     )
     told = [f"{name} {figures.times_interval(gain)}" for name, gain in others if gain is not None]
     against = f"; {', '.join(told)} vs eager" if told else ""
+    tuned = best.verdict.speedup_vs_max_autotune
+    against += f"; {figures.times_interval(tuned)} vs max-autotune" if tuned is not None else ""
     return f"Taken at the end, side by side, each call with empty caches{against}."
 
 

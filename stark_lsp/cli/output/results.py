@@ -34,6 +34,7 @@ def of_run(run: Run, nodes: Mapping[int, Node], store: RunStore) -> dict[str, An
         "baselines": {
             "eager_ms": baselines.eager.median_ms if baselines is not None else None,
             "compile_ms": baselines.compile.median_ms if baselines is not None and baselines.compile else None,
+            "max_autotune_ms": baselines.max_autotune.median_ms if baselines and baselines.max_autotune else None,
         },
         "attempts": [_attempt(nodes[number]) for number in sorted(nodes) if number != 0],
         "best": _best(nodes[run.best]) if run.best is not None else None,
@@ -207,7 +208,7 @@ def _attempt(node: Node) -> dict[str, Any]:
 def _best(node: Node) -> dict[str, Any]:
     verdict = node.verdict
     assert verdict is not None
-    eager, compiled = verdict.speedup_vs_eager, verdict.speedup_vs_compile
+    eager, compiled, tuned = verdict.speedup_vs_eager, verdict.speedup_vs_compile, verdict.speedup_vs_max_autotune
     return {
         "node": node.id,
         "runtime_ms": verdict.runtime_ms,
@@ -215,6 +216,7 @@ def _best(node: Node) -> dict[str, Any]:
         "compile_ms": verdict.compiled.median_ms if verdict.compiled is not None else None,
         "speedup_vs_eager": eager.value if eager is not None else None,
         "speedup_vs_compile": compiled.value if compiled is not None else None,
+        "speedup_vs_max_autotune": tuned.value if tuned is not None else None,
         "interval": _bounds(eager),
         "isolation": verdict.environment.isolation if verdict.environment is not None else None,
         "profile": to_wire(verdict.profile) if verdict.profile is not None else None,
