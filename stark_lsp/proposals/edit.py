@@ -64,6 +64,7 @@ def build_edit(
     provenance_comment: str,
     mode: WriteMode,
     kernels: KernelPlace = KernelPlace.INLINE,
+    opened: str | None = None,
 ) -> ProposalEdit:
     """Return the edit that brings a candidate into the user's code.
 
@@ -81,6 +82,8 @@ def build_edit(
         Where it goes.
     kernels
         Where what its kernels share with others goes.
+    opened
+        The text of the package's file for that (see `package_kernels`) in an editor, None if it is not open there.
 
     Raises
     ------
@@ -96,7 +99,7 @@ def build_edit(
     original = check_fresh(problem, tree, document_text)
     pieces, shared = take_apart(candidate), None
     if kernels is KernelPlace.PACKAGE:
-        pieces, shared = split(pieces, problem.path)
+        pieces, shared = split(pieces, problem.path, opened)
     if mode is WriteMode.MODULE:
         file = new_file(problem, candidate, pieces, provenance_comment)
         return ProposalEdit((), file, document_text, file.class_name, shared=shared)

@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stark_lsp.core.editing import newline_of
 from stark_lsp.discovery.imports import arranged
 from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import check_compiles, parse
@@ -31,7 +32,12 @@ class SharedFile:
     before: str | None
     """Its text, None if it is not there."""
     text: str
-    """The text it is to have."""
+    """The text it is to have: that of before, and what comes behind it."""
+
+    @property
+    def added(self) -> str:
+        """What comes at its end."""
+        return self.text[len(self.before or "") :]
 
     @property
     def changes(self) -> bool:
@@ -39,8 +45,18 @@ class SharedFile:
         return self.text != self.before
 
 
-def split(pieces: Pieces, path: str) -> tuple[Pieces, SharedFile | None]:
+def shared_path(path: str) -> str:
+    """Return the file that the kernels of the file at `path` share, if that is in a package."""
+    return os.fspath(Path(path).with_name(f"{MODULE}.py"))
+
+
+def split(pieces: Pieces, path: str, opened: str | None = None) -> tuple[Pieces, SharedFile | None]:
     """Take what kernels share out of a candidate for the file at `path`, where that has a place of its own.
+
+    Parameters
+    ----------
+    opened
+        The text of that place in an editor, None if it is not open.
 
     Returns
     -------
@@ -52,7 +68,7 @@ def split(pieces: Pieces, path: str) -> tuple[Pieces, SharedFile | None]:
     shared = _shared(pieces)
     if not shared or not (folder / "__init__.py").is_file() or Path(path).stem == MODULE:
         return pieces, None
-    file = _file(folder / f"{MODULE}.py", pieces, shared)
+    file = _file(shared_path(path), opened, pieces, shared)
     if file is None:
         return pieces, None
     rest = tuple(piece for piece in pieces.definitions if piece not in shared)
@@ -77,28 +93,37 @@ def _shared(pieces: Pieces) -> list[Piece]:
         shared = left
 
 
-def _file(path: Path, pieces: Pieces, shared: list[Piece]) -> SharedFile | None:
+def _file(path: str, opened: str | None, pieces: Pieces, shared: list[Piece]) -> SharedFile | None:
     try:
-        before = path.read_text(encoding="utf-8")
-        there = {ast.dump(node): node for node in parse(before).body}
-    except FileNotFoundError:
-        before, there = None, {}
+        before = opened if opened is not None else _on_disk(path)
+        there = {ast.dump(node): node for node in parse(before or "").body}
     except (OSError, UnicodeDecodeError, SyntaxError):
         return None
     missing = [piece for piece in shared if piece.meaning not in there]
     if not missing:
-        return SharedFile(os.fspath(path), before, before or "")
+        return SharedFile(path, before, before or "")
     bound = {name for node in there.values() for name in Definition(node).binds}
     if bound & {name for piece in missing for name in piece.definition.binds}:
         return None
     body = joined([(piece, piece.text) for piece in missing])
     own = replace(pieces, definitions=tuple(missing[:-1]), new_class=missing[-1])
     imports = list(plan_insertion(own, Bindings(), {}, replaced=None).imports)
-    if before is None:
+    if not before:
         text = "\n".join([_TITLE, "", *arranged(imports)]) + f"\n\n{body}"
     else:
         known = {ast.unparse(node) for node in there.values() if isinstance(node, (ast.Import, ast.ImportFrom))}
         new = [line for line in imports if line not in known]
-        text = before.rstrip("\n") + "\n\n\n" + "".join(f"{line}\n" for line in new) + body
+        newline, end = newline_of(before), before[len(before.rstrip("\r\n")) :]
+        room = "\n" * max(0, 3 - end.count(newline))
+        added = room + "".join(f"{line}\n" for line in new) + body
+        text = before + added.replace("\n", newline)
     check_compiles(text)
-    return SharedFile(os.fspath(path), before, text)
+    return SharedFile(path, before, text)
+
+
+def _on_disk(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None

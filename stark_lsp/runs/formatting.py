@@ -62,16 +62,21 @@ def configured(path: str) -> str | None:
 
 
 def proposed(
-    run: Run, node: Node, text: str, mode: WriteMode, kernels: KernelPlace = KernelPlace.INLINE
+    run: Run,
+    node: Node,
+    text: str,
+    mode: WriteMode,
+    kernels: KernelPlace = KernelPlace.INLINE,
+    opened: str | None = None,
 ) -> ProposalEdit:
-    """Return the edit of a document, whose text is given, that brings a node of a run, formatted.
+    """Return the edit of a document, whose text is given, that brings a node of a run, formatted; see `build_edit`.
 
     Raises
     ------
     StaleProposal, Fault
         As `build_edit` does.
     """
-    edit = build_edit(run.problem, text, node.candidate, provenance_comment(run, node), mode, kernels)
+    edit = build_edit(run.problem, text, node.candidate, provenance_comment(run, node), mode, kernels, opened)
     interpreter = run.reference.environment.interpreter if run.reference is not None else None
     return formatted(edit, text, run.problem.path, interpreter)
 
@@ -99,7 +104,7 @@ def formatted(edit: ProposalEdit, before: str, path: str, interpreter: str | Non
         return edit
     if edit.new_file is not None:
         edit = replace(edit, new_file=replace(edit.new_file, text=_run(formatter, edit.new_file.text)))
-    if edit.shared is not None and edit.shared.before is None:
+    if edit.shared is not None and not edit.shared.before:
         edit = replace(edit, shared=replace(edit.shared, text=_run(formatter, edit.shared.text)))
     edits = tuple(_formatted(formatter, change, before) for change in edit.edits)
     return replace(edit, edits=edits, preview=apply_edits(before, edits))

@@ -109,9 +109,9 @@ def package(folder: Path) -> Path:
     return folder / "nets" / "model.py"
 
 
-def accept_in_package(text: str, name: str, op: str, path: Path) -> ProposalEdit:
+def accept_in_package(text: str, name: str, op: str, path: Path, opened: str | None = None) -> ProposalEdit:
     problem = make_problem(str(path), text, name)
-    return build_edit(problem, text, candidate(op), COMMENT, WriteMode.BESIDE, KernelPlace.PACKAGE)
+    return build_edit(problem, text, candidate(op), COMMENT, WriteMode.BESIDE, KernelPlace.PACKAGE, opened)
 
 
 @pytest.mark.usefixtures("built")
@@ -155,3 +155,23 @@ def test_where_it_cannot_be_shared_it_stays_in_the_file(tmp_path: Path) -> None:
     assert more is not None
     assert more.text.startswith("import warnings\n\n\ndef mine():\n    return 1\n\n\nimport ctypes\n")
     assert more.text.count("import warnings") == 1
+
+
+def test_what_is_open_of_the_shared_file_counts_and_its_line_ends_stay(tmp_path: Path) -> None:
+    path = package(tmp_path)
+    first = accept_in_package(DOCUMENT, "First", "tanh", path).shared
+    assert first is not None
+    path.with_name("_stark_kernels.py").touch()
+    second = accept_in_package(DOCUMENT, "Second", "exp", path, opened=first.text).shared
+    assert second is not None
+    assert not second.changes, "it is in the editor, not yet on the disk"
+    mine = "def mine():\r\n    return 1  # not saved"
+    third = accept_in_package(DOCUMENT, "Second", "exp", path, opened=mine).shared
+    assert third is not None
+    assert third.text == mine + third.added
+    assert third.added.startswith("\r\n\r\n\r\nimport ")
+    assert third.text.count("\n") == third.text.count("\r\n")
+    path.with_name("_stark_kernels.py").write_bytes(b"X = 1\r\n")
+    fourth = accept_in_package(DOCUMENT, "First", "tanh", path).shared
+    assert fourth is not None
+    assert (fourth.before, fourth.text.count("\n")) == ("X = 1\r\n", fourth.text.count("\r\n"))

@@ -20,7 +20,7 @@ from stark_lsp.server.features.hover import hover_at
 from stark_lsp.server.features.lenses import decision_commands
 from stark_lsp.server.proposals.review import evidence
 from stark_lsp.server.runs.views import Phase, RunView
-from stark_lsp.server.text.documents import Change
+from stark_lsp.server.text.documents import Change, Document
 from stark_lsp.server.text.markup import unmarked
 from stark_lsp.server.text.positions import Units
 from stark_lsp.server.text.workspace_edits import Shape, by_the_editor, replacement, workspace_edit
@@ -262,7 +262,13 @@ def test_the_file_that_kernels_share_comes_with_the_edit_where_the_client_can() 
     assert fill.edits[0].new_text == "x = 1\n"
     change, _ = getattr(workspace_edit(made[1], SHAPE, facts, UNITS), "document_changes", None) or ()
     assert isinstance(change, types.TextDocumentEdit)
-    assert change.edits[0] == types.TextEdit(types.Range(types.Position(0, 0), types.Position(1, 0)), "a\nb\n")
+    assert change.text_document.version is None
+    assert change.edits[0] == types.TextEdit(types.Range(types.Position(1, 0), types.Position(1, 0)), "b\n")
+    opened = Document("file:///p/_stark_kernels.py", "/p/_stark_kernels.py", 3, "a\n")
+    edit = workspace_edit(made[1], replace(SHAPE, shared=opened), facts, UNITS)
+    change, _ = getattr(edit, "document_changes", None) or ()
+    assert isinstance(change, types.TextDocumentEdit)
+    assert change.text_document.version == 3
     assert isinstance(document, types.TextDocumentEdit)
     assert [by_the_editor(shared, ClientFacts()) for shared in (new, more)] == [False, False]
     assert not by_the_editor(SharedFile("/p/_stark_kernels.py", "a\n", "a\n"), facts)

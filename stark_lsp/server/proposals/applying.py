@@ -30,6 +30,8 @@ class Prepared:
     document: Document | None
     """The open document, None if the file is not open."""
     before: str
+    shared: Document | None = None
+    """The open document of the file that kernels share, None if it is not open."""
 
     @property
     def path(self) -> str | None:
@@ -56,6 +58,7 @@ def edit_of(server: StarkServer, view: RunView, prepared: Prepared, gain: str) -
         version=document.version if document is not None else None,
         before=prepared.before,
         label=f"STARK: {gain}",
+        shared=prepared.shared,
     )
     edit = workspace_edit(prepared.edit, shape, server.facts, server.documents.units)
     return server.notebooks.placed(edit) if edit is not None else None

@@ -240,11 +240,14 @@ class Proposals:
         while True:
             prepared = await self._prepare(view)
             self._open_proposal(view)
-            if self._desk.text(view) in (prepared.before, None):
+            shared = prepared.edit.shared
+            same = shared is None or prepared.shared is None or prepared.shared.text == shared.before
+            if same and self._desk.text(view) in (prepared.before, None):
                 return prepared
 
     async def _prepare(self, view: RunView) -> Prepared:
         best = self._open_proposal(view)
+        from stark_lsp.proposals.package_kernels import shared_path
         from stark_lsp.runs.formatting import proposed
 
         if not os.path.exists(view.path):
@@ -258,8 +261,11 @@ class Proposals:
         # Long files take a while to take apart; what the user types meanwhile must not wait for it.
         # The run names the file it was recorded with, which may have been moved since.
         run, configuration = replace(view.run, problem=view.problem), configuration_of(self._server, view.path)
-        edit = await asyncio.to_thread(proposed, run, best, before, configuration.write_mode, configuration.kernels)
-        return Prepared(edit, document, before)
+        mode, kernels = configuration.write_mode, configuration.kernels
+        shared = self._server.documents.at(shared_path(view.path))
+        opened = shared.text if shared is not None else None
+        edit = await asyncio.to_thread(proposed, run, best, before, mode, kernels, opened)
+        return Prepared(edit, document, before, shared)
 
     async def write_review(self, view: RunView) -> Path:
         """Write a diff with the evidence above it; return its path."""
@@ -295,6 +301,13 @@ class Proposals:
         # What the editor cannot create or change in an edit; the user has just asked for it.
         ours = [(new.path, new.text, "x")] if new is not None and not self._server.facts.create_files else []
         if shared is not None and shared.changes and not by_the_editor(shared, self._server.facts):
+            if prepared.shared is not None and read_file(shared.path) != shared.before:
+                self._server.say(
+                    f"STARK: {os.path.basename(shared.path)} has changes that are not saved, which this editor would "
+                    "lose. Nothing was changed. Save it and accept again.",
+                    warning=True,
+                )
+                return
             ours.append((shared.path, shared.text, "w"))
         for place, text, how in ours:
             try:

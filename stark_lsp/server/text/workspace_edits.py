@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from stark_lsp.core.editing import keep_ends
+from stark_lsp.core.editing import Replacement, keep_ends
 from stark_lsp.server.text.positions import Units, uri_of
 
 if TYPE_CHECKING:
     from stark_lsp.proposals.edit import ProposalEdit
     from stark_lsp.proposals.package_kernels import SharedFile
     from stark_lsp.server.client.abilities import ClientFacts
+    from stark_lsp.server.text.documents import Document
 
 Ranges = list[tuple[types.Range, str]]
 """Places in a document, each with what comes there."""
@@ -34,6 +35,8 @@ class Shape:
     """Its text."""
     label: str
     """What the edit is, for clients that show it."""
+    shared: Document | None = None
+    """The file that kernels share, None if it is not open."""
 
 
 def replacement(
@@ -88,9 +91,11 @@ def workspace_edit(
         if file is not None:
             changes += file_with(file.path, file.text, annotated)
     if shared is not None and shared.before is not None:
-        old = keep_ends(shared.before)
-        whole = types.Range(types.Position(0, 0), types.Position(len(old), 0))
-        changes.append(_edit(uri_of(shared.path), None, [(whole, shared.text)], annotated))
+        lines, opened = keep_ends(shared.before), shape.shared
+        end = units.place(lines, types.Position(len(lines), 0))
+        ends = units.edits(shared.before, [Replacement(*end, *end, shared.added)])
+        uri, version = (opened.uri, opened.version) if opened is not None else (uri_of(shared.path), None)
+        changes.append(_edit(uri, version, ends, annotated))
     if ranges:
         changes.append(_edit(shape.uri, shape.version, ranges, annotated))
     annotations = {ANNOTATION: types.ChangeAnnotation(shape.label, needs_confirmation=False)} if annotated else None
