@@ -150,9 +150,8 @@ class Inputs:
         """Apply the edit to the document as it is now, and say what came of it."""
         from stark_lsp.discovery.drafting.stubs import make_stub
 
-        text, document = self._server.documents.require(uri), self._server.documents.get(uri)
-        if text != stub.document:
-            # The user went on typing; the place may be another one.
+        while (text := self._server.documents.require(uri)) != stub.document:
+            # The user went on typing, perhaps also while this was placed; the place may be another one.
             stub = replace(await asyncio.to_thread(make_stub, text, stub.qualname, path_of(uri)), draft=stub.draft)
         name = stub.qualname.rpartition(".")[2]
         if isinstance(outcome, StarkError):
@@ -164,6 +163,7 @@ class Inputs:
             said = f"STARK: no inputs were found that {name} runs with. {why}"
         else:
             new, said = stub.text(outcome.draft.checked()), ""
+        document = self._server.documents.get(uri)
         version = document.version if document is not None else None
         edit = replacement(uri, version, (stub.line, stub.line), new, self._server.facts)
         reason = await self._server.apply(edit, f"Add inputs for {stub.qualname}")
