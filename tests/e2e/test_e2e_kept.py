@@ -260,6 +260,27 @@ async def test_a_file_that_is_deleted_and_restored_keeps_its_proposal(file: Path
         assert "class ModelNew" in editor.texts[uri]
 
 
+@pytest.mark.parametrize("name", ["model.py", "moved.py"])
+async def test_a_file_that_is_away_when_its_run_ends_has_its_proposal_once_it_is_there(
+    name: str, file: Path, state: Path
+) -> None:
+    leave(state, file, "r1")
+    away = file.rename(file.with_name("away"))
+    async with session(published(), state) as editor:
+        uri = editor.open(file, MODULE)
+        assert "once the file is there" in await editor.until_message("was deleted or renamed")
+        assert await editor.titles(uri) == ["Optimize with STARK"]
+        editor.close(uri)
+        there = away.rename(file.with_name(name))
+        uri = editor.open(there)
+        for _ in range(200):  # one that was renamed is looked for a moment later
+            if await editor.titles(uri) == OFFERED:
+                break
+            await asyncio.sleep(0.02)
+        await accept(editor, "r1")
+        assert "class ModelNew" in editor.texts[uri]
+
+
 # --- two windows ------------------------------------------------------------------------------------
 
 

@@ -71,9 +71,7 @@ class Proposals:
         name = view.problem.class_name
         trouble = await self.obstacle(view)
         if trouble is not None:
-            if view.deleted:
-                view.phase = Phase.OVER
-                self._server.refresh_lenses()
+            self._server.refresh_lenses()
             self._server.say(f"STARK: {view.run.message} {trouble}", warning=True)
             return
         from stark_lsp.server.runs.run_events import closing
@@ -106,7 +104,9 @@ class Proposals:
         keep = f"The result is kept as run {view.id}."
         if not os.path.exists(view.path):
             view.deleted = True
-            return f"The file {view.path} was deleted or renamed meanwhile, so nothing is offered. {keep}"
+            return (
+                f"The file {view.path} was deleted or renamed meanwhile. {keep} It is offered once the file is there."
+            )
         view.deleted = False
         try:
             await self.prepare(view)

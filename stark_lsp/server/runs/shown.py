@@ -88,7 +88,7 @@ class Shown:
 
     def _opened(self, document: Document) -> None:
         for view in self.at(document.uri):
-            view.uri = document.uri
+            view.uri, view.deleted = document.uri, not os.path.exists(view.path)
             if view.kept is not None:
                 view.kept.uri = document.uri
             view.resync(document.text)

@@ -113,7 +113,7 @@ class RunView:
     question: str | None = None
     """Id of the request that asks the user what to do with the proposal, while it stands open."""
     deleted: bool = False
-    """Whether the file went away during the run."""
+    """Whether the file is away: it may come back, as with a checkout of another branch and back."""
     _trackers: dict[int, AnchorTracker] = field(default_factory=dict)
     _edits: list[Change] | None = field(default_factory=list)
 
@@ -133,7 +133,9 @@ class RunView:
     @property
     def offer(self) -> RunView | None:
         """Whose proposal can be decided on: this run's, or that of the one before, which is kept."""
-        return self if self.phase is Phase.OFFERED else self.kept.offer if self.kept is not None else None
+        if self.phase is Phase.OFFERED:
+            return self if not self.deleted else None
+        return self.kept.offer if self.kept is not None else None
 
     def move(self, path: str, uri: str) -> None:
         """Take note that the file has another name now."""
