@@ -28,7 +28,7 @@ from stark_lsp.runs.choice import PLAYBOOK, REPLAY, ModelChoice, choose, parse
 from stark_lsp.runs.options import RunOptions
 from stark_lsp.search.randomness import dump_state
 from stark_lsp.search.systems import find_system
-from stark_lsp.store import RunStore
+from stark_lsp.store import RunStore, StoredRun
 from stark_lsp.store.transcripts import Transcript
 from stark_lsp.store.transcripts import read as read_transcript
 
@@ -120,20 +120,23 @@ class RunRecord:
         self._read_settings()
         self._state = dump_state(Random(transcript.run.seed))
 
-    async def _open_record(self) -> None:
+    async def _earlier(self) -> StoredRun | None:
+        """Return the unfinished run to take up, None if one is to be created."""
+        if not self._options.resume:
+            return None
+        budget = resumption.with_default(self._options.budget, self._options.default_dollars)
+        # What a transcript holds has an end of its own.
+        more = None if self._choice.kind == REPLAY else budget
+        one = self._options.run
+        stored = await asyncio.to_thread(self._store.latest_resumable, self.run.problem, self.run.model, more, one)
+        if one is not None and stored is None:
+            raise BadInput(f"Run {one} cannot be gone on with any more.", cure="Optimize the class anew.")
+        if stored is not None and one is None and _system(stored) != self._search.system:
+            return None  # the user wants another search
+        return stored
+
+    async def _open_record(self, stored: StoredRun | None) -> None:
         """Step 1: create the run in the store or take an unfinished one up."""
-        stored = None
-        if self._options.resume:
-            budget = resumption.with_default(self._options.budget, self._options.default_dollars)
-            # What a transcript holds has an end of its own.
-            more = None if self._choice.kind == REPLAY else budget
-            one = self._options.run
-            stored = await asyncio.to_thread(self._store.latest_resumable, self.run.problem, self.run.model, more, one)
-            if one is not None and stored is None:
-                raise BadInput(f"Run {one} cannot be gone on with any more.", cure="Optimize the class anew.")
-        system = stored.run.settings.get("system", "stark") if stored is not None else ""
-        if stored is not None and self._options.run is None and system != self._search.system:
-            stored = None  # the user wants another search
         if stored is None:
             root = Node(0, None, AgentRole.ROOT, _reference_candidate(self.run.problem))
             self.nodes = {0: root}
@@ -142,7 +145,7 @@ class RunRecord:
             return
         self.resumed = True
         self.nodes = resumption.on_today(stored.nodes, stored.run.problem, self.run.problem)
-        today = replace(self._search, system=system), self._agents
+        today = replace(self._search, system=_system(stored)), self._agents
         self.run = replace(
             stored.run,
             problem=self.run.problem,
@@ -244,6 +247,10 @@ class RunRecord:
 
 def _reference_candidate(problem: Problem) -> Candidate:
     return Candidate(problem.slice.text, Dialect.TORCH, problem.class_name)
+
+
+def _system(stored: StoredRun) -> str:
+    return str(stored.run.settings.get("system", "stark"))
 
 
 def _now() -> str:

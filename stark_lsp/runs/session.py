@@ -92,8 +92,9 @@ class RunSession(RunRecord):
             The run was cancelled; recorded as `CANCELLED`, or as `INTERRUPTED` after `leave`, resumable.
         """
         await self._choose()
+        earlier = await self._earlier()
         try:
-            opening = asyncio.ensure_future(self._open_record())
+            opening = asyncio.ensure_future(self._open_record(earlier))
             try:
                 await asyncio.shield(opening)
             finally:

@@ -123,6 +123,7 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
                 view, new = await desk.optimize(uri, qualname)
         except StarkError as error:
             preflight.refuse(uri, qualname, error)
+            kept.look_soon(uri)  # what was offered may be gone
             return {"status": "error", "message": str(error)}
         preflight.passed(uri, qualname)
         status = "running" if not new else "queued" if len(desk.active()) > 1 else "started"
@@ -166,10 +167,11 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
         return {"status": "rejecting", "run": view.id}
 
     @server.command(STATUS)
-    def status(*arguments: Any) -> Answer:
+    async def status(*arguments: Any) -> Answer:
+        interrupted = await kept.lines()
         views = desk.views
         model = server.configuration["model"]
-        lines = [*(status_line(view) for view in views), *kept.lines()]
+        lines = [*(status_line(view) for view in views), *interrupted]
         server.say("\n".join(lines) or f"STARK: no run. stark.model is {plain(model, 80)}.")
         return {"status": "told", "model": model, "runs": [status_of(view) for view in views]}
 

@@ -360,6 +360,33 @@ async def test_an_interrupted_run_on_a_class_that_was_edited_waits_for_it(file: 
         assert "interrupted" in (await editor.until_question()).message
 
 
+async def test_a_run_that_cannot_go_on_any_more_is_not_offered(file: Path, state: Path) -> None:
+    leave_killed(state, file, "r1")
+    async with session(published(), state) as editor:
+        uri = editor.open(file)
+        await editor.until_question()
+
+        async def goes_on() -> bool:
+            await editor.execute("stark.status")
+            titles = [action.title for action in await editor.actions(uri, CLASS_LINE)]
+            offered = "Go on with the STARK run on Model" in titles
+            assert ("(run r1)" in editor.messages[-1]) is offered
+            return offered
+
+        assert await goes_on()
+        editor.texts[uri] = EDITED
+        editor.tell(uri)
+        assert not await goes_on()
+        editor.texts[uri] = MODULE
+        editor.tell(uri)
+        for _ in range(200):  # it is looked for once nothing changed for a second
+            if await goes_on():
+                break
+            await asyncio.sleep(0.02)
+        store_in(state).delete("r1")
+        assert not await goes_on()
+
+
 # --- Optimize with a proposal open ------------------------------------------------------------------
 
 

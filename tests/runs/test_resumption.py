@@ -14,7 +14,8 @@ from messages_api.server import TEST_KEY, MessagesServer
 from model_runs import options, problem_in, session
 
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
-from stark_lsp.core.events import Event, Notice
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.events import Ended, Event, Notice
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.run import Budget, Node
 from stark_lsp.core.settings import SearchSettings
@@ -120,6 +121,16 @@ async def test_a_run_that_had_spent_its_budget_goes_on_with_a_larger_one_and_onl
     decided = replace(store.load(same.id).run, decision=Decision.REJECTED)
     store.update(decided)
     assert store.latest_resumable(problem, "playbook", Budget(9)).run.id == first.id  # type: ignore[union-attr]
+
+
+async def test_a_run_that_cannot_go_on_any_more_is_told_as_that_and_leaves_no_other(
+    tmp_path: Path, store: RunStore
+) -> None:
+    asked = replace(options(1, model="playbook"), resume=True, run="gone")
+    events: list[Event] = []
+    with pytest.raises(BadInput, match="Run gone cannot be gone on with any more"):
+        await session(problem_in(tmp_path), asked, store, events).execute()
+    assert (store.list(), [event for event in events if isinstance(event, Ended)]) == ([], [])
 
 
 @pytest.mark.slow

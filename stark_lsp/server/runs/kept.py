@@ -14,7 +14,7 @@ import asyncio
 import os
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,8 @@ class Interrupted:
     """A run that can go on."""
 
     run: Run
+    uri: str
+    """The document that its class is in."""
     done: int
     """Attempts that have their verdict."""
     question: str | None = None
@@ -104,7 +106,7 @@ class Kept:
         """Told why a run could not begin."""
         desk.choose = self.choose
         desk.started = self._begun
-        server.on_open.append(lambda document: self._soon(document.uri))
+        server.on_open.append(lambda document: self.look_soon(document.uri))
         server.on_changed.append(self._changed)
         server.on_close.append(self._closed)
         server.on_configured.append(self._configured)
@@ -154,8 +156,9 @@ class Kept:
                 self._server.spawn(self._proposals.offer(showed, note), "the proposal")
         for stored in found.interrupted:
             self._keep(stored, path, uri, ask)
+        self._forget(uri, {stored.run.id for stored in found.interrupted})
         if found.elsewhere and turn < len(AGAIN_S):
-            self._soon(uri, AGAIN_S[turn], turn + 1)
+            self.look_soon(uri, AGAIN_S[turn], turn + 1)
 
     def interrupted(self, uri: str, qualname: str) -> Run | None:
         """Return the run on a class that was interrupted and can go on, None if there is none."""
@@ -163,8 +166,11 @@ class Kept:
         left = self._left.get(place_of(path, qualname)) if path is not None else None
         return left.run if left is not None else None
 
-    def lines(self) -> list[str]:
-        """Return what was interrupted, for the status."""
+    async def lines(self) -> list[str]:
+        """Return what was interrupted and can go on now, for the status."""
+        for uri in {left.uri for left in self._left.values()}:
+            if (document := self._server.documents.get(uri)) is not None:
+                await self.look(document, ask=False)
         return [f"STARK: {left.text} (run {left.run.id})" for left in self._left.values()]
 
     # --- what a user asks for ------------------------------------------------------------------------
@@ -212,7 +218,8 @@ class Kept:
 
     # --- helpers -------------------------------------------------------------------------------------
 
-    def _soon(self, uri: str, delay: float = OPENED_S, turn: int = 0) -> None:
+    def look_soon(self, uri: str, delay: float = OPENED_S, turn: int = 0) -> None:
+        """Look at a document a little later, if it is open then."""
         key = key_of(uri)
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
@@ -226,15 +233,16 @@ class Kept:
         self._timers[key] = asyncio.get_running_loop().call_later(delay, now)
 
     def _changed(self, document: Document) -> None:
-        if key_of(document.uri) in self._misfits:
-            self._soon(document.uri, QUIET_S)
+        if key_of(document.uri) in self._misfits or any(left.uri == document.uri for left in self._left.values()):
+            self.look_soon(document.uri, QUIET_S)
 
     def _configured(self) -> None:
         for document in self._server.documents.all():
-            self._soon(document.uri)
+            self.look_soon(document.uri)
 
     def _closed(self, document: Document) -> None:
         self._misfits.discard(key_of(document.uri))
+        self._forget(document.uri)
         if (timer := self._timers.pop(key_of(document.uri), None)) is not None:
             timer.cancel()
 
@@ -252,7 +260,7 @@ class Kept:
         done = sum(1 for node in stored.nodes.values() if node.parent is not None and node.verdict is not None)
         known = self._left.get(place)
         if known is None or known.run.id != stored.run.id:
-            self._left[place] = Interrupted(stored.run, done)
+            self._left[place] = Interrupted(stored.run, uri, done)
         if ask and self._new(stored.run.id):
             self._server.spawn(self._ask_to_go_on(self._left[place], uri), "asking whether to go on")
 
@@ -279,6 +287,12 @@ class Kept:
         if left is not None and left.question is not None:
             self._server.withdraw(left.question)
             left.question = None
+
+    def _forget(self, uri: str, but: Collection[str] = ()) -> None:
+        """Offer no run of a document any more, but for some and those that a question stands open about."""
+        for place, left in list(self._left.items()):
+            if left.uri == uri and left.run.id not in but and left.question is None:
+                del self._left[place]
 
 
 def find(
