@@ -56,6 +56,7 @@ def file(tmp_path: Path) -> Path:
     problem = make_problem(str(path), DOCUMENT, "Model")
     path.write_text(build_edit(problem, DOCUMENT, Candidate(CANDIDATE), COMMENT, WriteMode.BESIDE).preview)
     (folder / "train.py").write_text(TRAIN)
+    (folder / "alias.py").symlink_to(folder / "train.py")
     (folder / "tests" / "test_model.py").write_text(TRAIN)
     (folder / ".venv").mkdir()
     (folder / ".venv" / "copy.py").write_text(TRAIN)

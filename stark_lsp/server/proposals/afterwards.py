@@ -125,7 +125,7 @@ class _Asked:
 
 async def _use_at_call_sites(server: StarkServer, asked: _Asked) -> None:
     folder = settings_folder(server, asked.path)
-    opened = {document.path: document for document in server.documents.all() if document.path is not None}
+    opened = {document.real: document for document in server.documents.all() if document.real is not None}
     name, changed = await asyncio.to_thread(_call_sites, asked, folder, opened)
     count = sum(len(one.changes) for one in changed)
     if not count:
@@ -161,10 +161,13 @@ def _call_sites(asked: _Asked, folder: str, opened: dict[str, Document]) -> tupl
     name, defining = new.mark.qualname, Path(asked.path)
     version = asked.document.version if asked.document is not None else None
     found = [Changed(asked.uri, version, asked.text, call_sites.own_sites(asked.text, new))]
+    seen = {os.path.realpath(defining)}  # a file may have several names
     for path in python_files([folder], FILES):
-        if path == defining or call_sites.is_test(path.relative_to(folder)):
+        real = os.path.realpath(path)
+        if real in seen or call_sites.is_test(path.relative_to(folder)):
             continue
-        document = opened.get(str(path))
+        seen.add(real)
+        document = opened.get(real)
         text = document.text if document is not None else read_file(str(path))
         if text is None or name not in text or "import" not in text:
             continue
