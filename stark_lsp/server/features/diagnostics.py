@@ -241,7 +241,14 @@ def register(server: StarkServer, diagnostics: Diagnostics) -> None:
         if diagnostics._desk.at(document.uri) or known or MARK in document.text:
             diagnostics.touch(document.uri)
 
-    server.on_open.append(touched)
+    def opened(document: Document) -> None:
+        # Some clients forget what they were told of a document once it is closed: it is told again in any case.
+        for shown in map(key_of, server.notebooks.shown_at(document.uri)):
+            if shown in diagnostics._told:
+                diagnostics._told[shown] = ""
+        touched(document)
+
+    server.on_open.append(opened)
     server.on_changed.append(touched)
     if server.facts.pull_diagnostics:
         everything = server.facts.pull_workspace

@@ -29,6 +29,7 @@ class Shown:
         """Told when there are more or fewer files to watch."""
         server.documents.on_change = self._edited
         server.on_open.append(self._opened)
+        server.on_close.append(self._closed)
 
     # --- looking up ----------------------------------------------------------------------------------
 
@@ -92,6 +93,10 @@ class Shown:
             if view.kept is not None:
                 view.kept.uri = document.uri
             view.resync(document.text)
+
+    def _closed(self, document: Document) -> None:
+        if document.real is not None:
+            self.changed_on_disk(document.real)  # what was not saved is gone
 
     def changed_on_disk(self, path: str) -> None:
         """Take note that a file changed outside the editor, or went away."""
