@@ -69,16 +69,34 @@ async def test_the_client_makes_the_edit_and_the_server_takes_note_of_it(file: P
     assert decided(state, "r1") is Decision.ACCEPTED
 
 
-@pytest.mark.parametrize("policy", ["garble", "silent"])
-async def test_an_edit_that_did_not_arrive_leaves_the_proposal_open(policy: str, file: Path, state: Path) -> None:
+async def test_an_edit_that_became_something_else_leaves_the_proposal_open(file: Path, state: Path) -> None:
     leave(state, file, "r1")
     async with session(published(), state) as editor:
         uri = editor.open(file)
         action = await accepting(editor, uri)
-        editor.policy = policy
+        editor.policy = "garble"
         await editor.choose(action)
-        await editor.until_message("is not what was proposed")
+        await editor.until_message("is not what was proposed. Undo the edit")
     assert decided(state, "r1") is Decision.OPEN
+
+
+async def test_an_edit_that_the_client_did_not_make_is_told_as_that_and_can_be_accepted_again(
+    file: Path, state: Path
+) -> None:
+    leave(state, file, "r1")
+    async with session(published(), state) as editor:
+        uri = editor.open(file)
+        resolved = await editor.resolve(await accepting(editor, uri))
+        # Some clients refuse the edit of an older version, and run the command all the same.
+        editor.type(uri, 0, 0, "# typed meanwhile\n")
+        await editor.run(resolved.command)
+        said = await editor.until_message("Accept it again")
+        assert "Nothing was changed" in said
+        assert "Undo" not in said
+        await editor.run(resolved.command)
+        await editor.until_message("was accepted")
+        assert editor.texts[uri].count("class ModelNew") == 1
+    assert decided(state, "r1") is Decision.ACCEPTED
 
 
 async def test_an_edit_that_needs_a_file_first_is_left_to_the_server(file: Path, state: Path) -> None:

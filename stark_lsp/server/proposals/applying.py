@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from stark_lsp.core.editing import split_lines
 from stark_lsp.server.text.documents import Document
 from stark_lsp.server.text.workspace_edits import Shape, by_the_editor, workspace_edit
 
@@ -94,6 +95,12 @@ async def arrived(server: StarkServer, view: RunView, prepared: Prepared, *, bel
         if asyncio.get_running_loop().time() > deadline:
             return believed and text is not None and _same_text(text, prepared.before)
         await asyncio.sleep(0.02)
+
+
+def is_there(prepared: Prepared, text: str | None) -> bool:
+    """Whether anything of what was proposed is in a text."""
+    new = {*split_lines(prepared.edit.preview)} - {*split_lines(prepared.before)}
+    return not new.isdisjoint(split_lines(text or ""))
 
 
 def _same_text(left: str, right: str) -> bool:

@@ -24,7 +24,7 @@ from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.status import Decision
 from stark_lsp.server.features import lenses
 from stark_lsp.server.proposals import review
-from stark_lsp.server.proposals.applying import Prepared, arrived, by_itself, edit_of
+from stark_lsp.server.proposals.applying import Prepared, arrived, by_itself, edit_of, is_there
 from stark_lsp.server.proposals.chosen import next_after
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import wording
@@ -330,7 +330,10 @@ class Proposals:
         try:
             await self._check_open(view)
         except StarkError as error:
-            self._server.say(f"{wording.trouble(error)} Undo the edit in the editor.", warning=True)
+            made = await arrived(self._server, view, prepared, believed=False)
+            made = made or is_there(prepared, self._desk.text(view))
+            cure = "Undo the edit in the editor." if made else "Nothing was changed."
+            self._server.say(f"{wording.trouble(error)} {cure}", warning=True)
             return
         if not await self._has_arrived(view, prepared, believed=False):
             return
@@ -342,7 +345,9 @@ class Proposals:
         self._applied[view.id] = view
         there = await arrived(self._server, view, prepared, believed=believed)
         del self._applied[view.id]
-        if not there:
+        if not there and not believed and not is_there(prepared, self._desk.text(view)):
+            self._refused(view, "", " Accept it again.")
+        elif not there:
             self._server.say(
                 f"STARK: the document of {view.problem.class_name} changed while the proposal was applied, and is not "
                 "what was proposed. Undo the edit in the editor and accept again. The proposal stays open.",
@@ -369,11 +374,11 @@ class Proposals:
             text = new.text if new is not None else prepared.edit.preview
             await show_class(self._server, uri, text, prepared.edit.qualname)
 
-    def _refused(self, view: RunView, reason: str) -> None:
+    def _refused(self, view: RunView, reason: str, cure: str = "") -> None:
         why = f": {plain(reason, 200)}" if reason else ""
         self._server.say(
             f"STARK: the editor did not apply the proposal for {view.problem.class_name}{why}. "
-            "Nothing was changed, and the proposal stays open.",
+            f"Nothing was changed, and the proposal stays open.{cure}",
             warning=True,
         )
 
