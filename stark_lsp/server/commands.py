@@ -38,10 +38,20 @@ def argument(arguments: Sequence[Any], index: int, *names: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _named(arguments: Sequence[Any], name: str) -> int | None:
-    """Return a number by its name in a first argument that is an object; None if there is none."""
-    value = arguments[0].get(name) if arguments and isinstance(arguments[0], dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _node(arguments: Sequence[Any]) -> int | None:
+    """Return the attempt that a first argument names, None if it names none.
+
+    Raises
+    ------
+    BadInput
+        It is no whole number; the run's own proposal must not take its place.
+    """
+    value = arguments[0].get("node") if arguments and isinstance(arguments[0], dict) else None
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # as some clients write every number
+    raise BadInput(f"{plain(str(value), 40)} is no attempt of a run.", cure="Give {run, node}, node as a whole number.")
 
 
 def target(arguments: Sequence[Any]) -> tuple[str, str]:
@@ -90,8 +100,8 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
     """Register the commands."""
 
     def view_of(arguments: Sequence[Any]) -> RunView:
-        run, node = argument(arguments, 0, "run"), _named(arguments, "node")
-        if run and node is not None:
+        run, node = argument(arguments, 0, "run"), _node(arguments)
+        if node is not None:
             return chosen.put_up(desk, run, node)
         if run:
             view = desk.find(run, offered=True) or desk.restore(run)

@@ -79,6 +79,23 @@ async def test_what_was_decided_on_the_proposal_does_not_bind_who_names_a_candid
     assert (stored(state, "r1").decision, stored(state, "r1").best) == (Decision.ACCEPTED, 2)
 
 
+async def test_an_attempt_is_named_by_a_whole_number(file: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    leave_several(state, file)
+    async with session(published(), state, DIFFS) as editor:
+        uri = editor.open(file)
+        assert (await editor.execute("stark.review", {"run": "r1", "node": 2.0}))["node"] == 2
+        for argument in (
+            {"run": "r1", "node": 1.5},
+            {"run": "r1", "node": "2"},
+            {"run": "r1", "node": True},
+            {"node": 2},
+        ):
+            assert (await editor.execute("stark.accept", argument))["status"] == "error", argument
+        assert editor.texts[uri] == MODULE
+    assert stored(state, "r1").decision is Decision.OPEN
+
+
 async def test_a_candidate_goes_with_a_file_that_was_moved(file: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     leave_several(state, file)
