@@ -184,10 +184,14 @@ def test_exit_without_waiting_for_the_answer_to_shutdown_has_code_0(tmp_path: Pa
     assert server.wait(60) == 0
 
 
-def test_a_signal_ends_the_server_although_the_pipe_stays_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unread", [0, 3000])
+def test_a_signal_ends_the_server_although_the_pipe_stays_open(unread: int, tmp_path: Path) -> None:
     server = _start(tmp_path)
     _send(server.stdin, _initialize(None))
     _receive(server.stdout)
+    for number in range(unread):  # more answers than the pipe holds
+        asked = {"textDocument": {"uri": "file:///not/open.py"}}
+        _send(server.stdin, {"id": 2 + number, "method": "textDocument/codeLens", "params": asked})
     server.send_signal(signal.SIGTERM)
     assert server.wait(60) == 128 + signal.SIGTERM
 

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import threading
+from queue import SimpleQueue
 
 from stark_lsp.server.language_server import StarkServer
 
@@ -23,28 +24,38 @@ LINE_LIMIT = 1 << 20
 """Longest header line in bytes."""
 BODY_LIMIT = 1 << 29
 """Longest message in bytes; one that says it is longer is taken for a stream that cannot be followed."""
+CLOSE_S = 1.0
+"""Seconds in which the last messages must be read."""
 _LENGTH = re.compile(rb"Content-Length:[ \t]*(\d{1,12})\s*", re.IGNORECASE)
 
 
 class PipeWriter:
-    """Writes to a file descriptor of its own."""
+    """Writes to a file descriptor of its own, in a thread: a client that does not read must not hold up the server."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._closed = False
+        self._waiting: SimpleQueue[bytes | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="stark-stdout", daemon=True)
+        self._thread.start()
 
     def write(self, data: bytes) -> None:
-        """Write all of `data`; after the other side has gone, drop it."""
-        view = memoryview(data)
-        while view and not self._closed:
-            try:
-                view = view[os.write(self._descriptor, view) :]
-            except OSError:
-                self._closed = True
+        """Write all of `data` in its turn; after the other side has gone, drop it."""
+        if self._thread.is_alive():
+            self._waiting.put(data)
 
     def close(self) -> None:
-        """Write no more."""
-        self._closed = True
+        """Write what waits, if that does not take long, and then no more."""
+        self._waiting.put(None)
+        self._thread.join(CLOSE_S)
+
+    def _write(self) -> None:
+        while (data := self._waiting.get()) is not None:
+            view = memoryview(data)
+            while view:
+                try:
+                    view = view[os.write(self._descriptor, view) :]
+                except OSError:
+                    return
 
 
 def claim_stdout() -> int:
@@ -136,7 +147,11 @@ async def serve_stdio(server: StarkServer) -> int:
     output = claim_stdout()
     reader = asyncio.StreamReader(limit=LINE_LIMIT)
     feed(reader, 0, asyncio.get_running_loop())
-    return await serve_stream(server, reader, PipeWriter(output))
+    writer = PipeWriter(output)
+    try:
+        return await serve_stream(server, reader, writer)
+    finally:
+        writer.close()
 
 
 async def serve_tcp(server: StarkServer, port: int) -> int:
