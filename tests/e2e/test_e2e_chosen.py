@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,27 @@ async def test_a_candidate_goes_with_a_file_that_was_moved(file: Path, tmp_path:
         await editor.until_question()  # the proposal is shown with the file's new name
         shown = await editor.execute("stark.review", {"run": "r1", "node": 2})
         assert (shown.get("uri"), shown.get("node")) == (uri, 2)
+
+
+@pytest.mark.parametrize("opened", ["before", "after"])
+@pytest.mark.parametrize("decision", [Decision.ACCEPTED, Decision.KEPT])
+async def test_a_moved_file_takes_a_candidate_once_it_is_open(
+    opened: str, decision: Decision, file: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    leave_several(state, file, decision=decision)
+    moved = file.rename(tmp_path / "moved.py")
+    async with session(published(), state) as editor:
+        if opened == "after":
+            await editor.execute("stark.accept", {"run": "r1", "node": 2})
+            await editor.until_message("Open it where it is now and accept again.")
+        uri = editor.open(moved)
+        for _ in range(50):  # one that is shown already follows its file a moment later
+            await editor.execute("stark.accept", {"run": "r1", "node": 2})
+            await asyncio.sleep(0.1)
+            if "node 2" in editor.texts[uri]:
+                break
+        assert "node 2" in editor.texts[uri]
 
 
 async def test_what_was_not_verified_or_is_under_way_cannot_be_accepted(file: Path, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def put_up(desk: Desk, run_id: str, number: int) -> RunView:
     if number == 0 or node is None or node.verdict is None or not node.verdict.ok:
         raise BadInput(f"Run {run_id} has no verified attempt {number}.", cure="Only what was verified is proposed.")
     problem, known = run.problem, desk.find(run_id)
-    path = known.path if known is not None else problem.path  # the file may have been moved since
+    path = known.path if known is not None else desk.path_now(run)  # the file may have been moved since
     view = desk.on(path, problem.qualname)
     if not run.state.over or (view is not None and view.active):
         raise BadInput(f"A run on {problem.class_name} goes on.", cure="Cancel it first; what it found is kept.")

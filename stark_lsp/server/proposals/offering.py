@@ -251,7 +251,11 @@ class Proposals:
         from stark_lsp.runs.formatting import proposed
 
         if not os.path.exists(view.path):
-            raise BadInput("The file was deleted or renamed since the run began.", path=view.path)
+            raise BadInput(
+                "The file was deleted or renamed since the run began.",
+                cure="Open it where it is now and accept again.",
+                path=view.path,
+            )
         document = self._server.documents.find(view.uri, view.path)
         if document is None and view.path.endswith(".ipynb"):
             raise BadInput("The notebook is not open.", cure="Open it first.", path=view.path)

@@ -10,6 +10,8 @@ Timings must not disturb each other, so only one run has its turn at a time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -231,11 +233,27 @@ class Desk(Shown):
         stored = self.store().load(run)
         if stored.run.decision not in (Decision.OPEN, Decision.KEPT) or stored.run.best not in stored.nodes:
             return None
-        view = self.on(stored.run.problem.path, stored.run.problem.qualname)
+        path = self.path_now(stored.run)
+        view = self.on(path, stored.run.problem.qualname)
         if view is not None and view.phase is Phase.OFFERED:
             self._views.pop(view.place)  # the user names another one
             self.put_away(view)
-        return self.show(stored, stored.run.problem.path)
+        return self.show(stored, path)
+
+    def path_now(self, run: Run) -> str:
+        """Return the file of a run: where it was, or the open document that it became when it was moved."""
+        problem = run.problem
+        for document in self._server.documents.all() if not os.path.exists(problem.path) else ():
+            if document.path is None or document.find(problem.qualname) is None:
+                continue
+            from stark_lsp.discovery.problems import make_problem
+
+            path, text = document.path, document.text
+            with contextlib.suppress(BadInput):
+                today = make_problem(path, text, problem.qualname, mode=problem.mode, device=problem.device)
+                if self.store().is_on(run.id, today):
+                    return path
+        return problem.path
 
     def show(self, stored: StoredRun, path: str, uri: str | None = None) -> RunView | None:
         """Show the proposal of a stored run, None if it has none or its class has a run or a proposal that is shown.
