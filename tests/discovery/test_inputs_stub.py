@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stark_lsp.core.editing import LINE_END
 from stark_lsp.core.errors import BadInput
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.drafting.stubs import make_stub
@@ -65,11 +66,13 @@ def test_a_class_that_get_inputs_would_not_belong_to_gets_functions_of_its_own()
     assert owners == {"A": "get_inputs_for_A", "Model": "get_inputs"}
 
 
-def test_a_class_at_the_very_end_gets_its_line_end_first() -> None:
-    text = "import torch\r\nclass A(torch.nn.Module): ..."
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_class_at_the_very_end_gets_its_line_end_first(end: str) -> None:
+    text = f"import torch{end}class A(torch.nn.Module): ..."
     place, new = inputs_stub(text, "A")
     assert place == 2
-    assert new.startswith("\r\n\r\n\r\ndef get_inputs():\r\n")
+    assert new.startswith(f"{end * 3}def get_inputs():{end}")
+    assert set(LINE_END.findall(new)) == {end}
     compile(text + new, "a.py", "exec")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
@@ -96,6 +98,22 @@ def test_classes_survive_a_syntax_error_and_follow_the_next_good_text() -> None:
     assert [cls.qualname for cls in document.classes] == ["B"]
     assert document.find("B") is not None
     assert document.find("A") is None
+
+
+def test_what_stands_above_a_class_is_looked_at_line_by_line() -> None:
+    document = opened("import torch.nn as nn\n" * 100 + "# b\n# a\nclass A(nn.Module): ...\n").get(URI)
+    assert document is not None
+    (cls,) = document.classes
+    touched: list[object] = []
+
+    class Lines(list[str]):
+        def __getitem__(self, place: Any) -> Any:
+            touched.append(place)
+            return super().__getitem__(place)
+
+    document.lines = Lines(document.lines)
+    assert list(document.comments_above(cls)) == ["# a\n", "# b\n"]
+    assert touched == [101, 100, 99]
 
 
 def test_a_file_is_read_with_its_own_line_ends(tmp_path) -> None:

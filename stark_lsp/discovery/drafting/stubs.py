@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass, replace
 
+from stark_lsp.core.editing import newline_of
 from stark_lsp.core.errors import BadInput
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.drafting.arguments import init_arguments, known
@@ -100,7 +101,7 @@ def make_stub(text: str, qualname: str, path: str | None = None) -> Stub:
 
 def _placed(text: str, end: int, lines: list[str]) -> str:
     document = split_lines(text)
-    newline = "\r\n" if "\r\n" in text else "\n"
+    newline = newline_of(text)
     before = ["", ""]
     if end + 1 >= len(document) and not text.endswith(("\n", "\r")):
         before = ["", "", ""]  # the first one ends the last line

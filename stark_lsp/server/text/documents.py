@@ -114,7 +114,8 @@ class Document:
 
     def comments_above(self, cls: ModuleClass) -> Iterator[str]:
         """Yield the lines of comment right above a class, from below."""
-        above = reversed(self.lines[: cls.span.start])
+        # Line by line: a copy of all that is above each class takes long where there are thousands of them.
+        above = (self.lines[number] for number in range(cls.span.start - 1, -1, -1))
         return takewhile(lambda line: line.lstrip().startswith("#"), above)
 
     def reread(self) -> None:
