@@ -107,7 +107,8 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
             view = desk.find(run, offered=True) or desk.restore(run)
             if view is None:
                 raise BadInput(
-                    f"There is no run {run[:40]!r} with an open proposal.", cure="`stark-lsp runs` lists the runs."
+                    f"Run {run[:40]} has no open proposal.",
+                    cure=f"Name one of its attempts, {{run, node}}, or use `stark-lsp runs apply {run[:40]}`.",
                 )
             return view
         offered = [view for view in desk.views if view.phase is Phase.OFFERED]

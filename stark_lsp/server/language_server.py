@@ -216,12 +216,25 @@ class StarkServer(LanguageServer):
         self.say(otherwise, warning=warning)
         return None
 
-    async def apply(self, edit: types.WorkspaceEdit, label: str) -> str | None:
-        """Have the client apply an edit; return None if it did, else its reason, which may be empty."""
+    async def apply(self, edit: types.WorkspaceEdit, label: str, limit_s: float | None = None) -> str | None:
+        """Have the client apply an edit; return None if it did, else its reason, which may be empty.
+
+        Parameters
+        ----------
+        limit_s
+            How long its answer is waited for; None for as long as it takes, as where the user looks at it first.
+        """
+        params = types.ApplyWorkspaceEditParams(edit, label)
+        asking = asyncio.ensure_future(self.ask(types.WORKSPACE_APPLY_EDIT, params))
         try:
-            result = await self.ask(types.WORKSPACE_APPLY_EDIT, types.ApplyWorkspaceEditParams(edit, label))
+            # Not `asyncio.wait_for`: see `ask_own`.
+            if not (await asyncio.wait({asking}, timeout=limit_s))[0]:
+                return "it does not answer"
+            result = asking.result()
         except JsonRpcException as error:
             return str(error)
+        finally:
+            asking.cancel()
         return None if getattr(result, "applied", False) else getattr(result, "failure_reason", None) or ""
 
     async def show(self, place: str | Path, selection: types.Range | None = None, *, external: bool = False) -> bool:

@@ -61,6 +61,8 @@ async def test_candidates_are_gone_through_and_one_that_was_not_proposed_is_acce
         await editor.until_message("was accepted")
         assert "class ModelNew(nn.Module)" in editor.texts[uri]
         assert "node 2" in editor.texts[uri]
+        again = await editor.execute("stark.accept", {"run": "r1"})
+        assert "has no open proposal. Name one of its attempts, {run, node}, or use" in again["message"]
     run = stored(state, "r1")
     assert (run.decision, run.best) == (Decision.ACCEPTED, 2)
     assert run.message.startswith("1.50x as fast as eager")

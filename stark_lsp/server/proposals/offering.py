@@ -24,7 +24,7 @@ from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.status import Decision
 from stark_lsp.server.features import lenses
 from stark_lsp.server.proposals import review
-from stark_lsp.server.proposals.applying import Prepared, arrived, by_itself, edit_of, is_there
+from stark_lsp.server.proposals.applying import ANSWER_S, Prepared, arrived, by_itself, edit_of, is_there
 from stark_lsp.server.proposals.chosen import next_after
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import wording
@@ -181,7 +181,7 @@ class Proposals:
         made
             Whether the client was to make the edit by itself, if `edit_for` gave it one.
         """
-        if view.id in self._applying:
+        if self._is_applying(view):
             return
         self._applying.add(view.id)
         try:
@@ -199,8 +199,7 @@ class Proposals:
         if view.phase is not Phase.OFFERED or best is None:
             self._server.say(f"STARK: run {view.id} has no open proposal.")
             return
-        if view.id in self._applying:
-            self._server.say(f"STARK: the proposal for {view.problem.class_name} is being accepted.")
+        if self._is_applying(view):
             return
         from stark_lsp.core.run import Rejection
 
@@ -321,8 +320,8 @@ class Proposals:
                 self._server.say(f"STARK: {place} cannot be written: {error.strerror}.", error=True)
                 return
         if edit is not None:
-            reason = await self._server.apply(edit, f"Accept the STARK proposal for {name}")
-            if reason is not None:
+            reason = await self._server.apply(edit, f"Accept the STARK proposal for {name}", ANSWER_S)
+            if reason is not None and not is_there(prepared, self._desk.text(view)):
                 self._refused(view, reason)
                 return
             if not await self._has_arrived(view, prepared, believed=True):
@@ -377,6 +376,12 @@ class Proposals:
             uri = uri_of(new.path) if new is not None else prepared.document.uri
             text = new.text if new is not None else prepared.edit.preview
             await show_class(self._server, uri, text, prepared.edit.qualname)
+
+    def _is_applying(self, view: RunView) -> bool:
+        """Whether a proposal is being accepted already, which is said then."""
+        if view.id in self._applying:
+            self._server.say(f"STARK: the proposal for {view.problem.class_name} is being accepted.")
+        return view.id in self._applying
 
     def _refused(self, view: RunView, reason: str, cure: str = "") -> None:
         why = f": {plain(reason, 200)}" if reason else ""
