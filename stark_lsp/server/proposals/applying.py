@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SETTLE_S = 2.0
 """Seconds in which most editors tell the server of an edit they have applied; some wait for the user to be idle."""
 
-ANSWER_S = 60.0
-"""Seconds in which a client must say whether it applied an edit; some ask the user first."""
+ANSWER_S = 600.0
+"""Seconds in which a client must say whether it applied an edit; some ask the user first, who reads it."""
 
 
 @dataclass(frozen=True)
