@@ -363,6 +363,20 @@ async def test_the_key_goes_to_the_address_of_the_environment_alone(
     assert "words" not in str(caught.value)
 
 
+async def test_headers_of_the_environment_go_where_the_key_goes(
+    serve: Any, chat: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Corp-Token: corp-secret")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-mine")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-of-mine")
+    usual, other = serve([WELL]), serve([WELL], key=None)
+    await chat(usual).ask(question())
+    await chat(usual, base_url=f"{other.url}/v1").ask(question())
+    for secret in ("corp-secret", "org-of-mine", "project-of-mine"):
+        assert secret in usual.requests[0].headers.values()
+        assert secret not in other.requests[0].headers.values()
+
+
 @pytest.mark.parametrize("status", [301, 307, 308])
 async def test_neither_key_nor_prompt_follows_a_redirect(serve: Any, chat: Any, status: int) -> None:
     other = serve([WELL], key=None)

@@ -82,13 +82,18 @@ class OpenAIModel(ServiceModel):
 
         self._key = find_key(self._base_url)
         patience = self._patience
-        return AsyncOpenAI(
+        client = AsyncOpenAI(
             api_key=_NO_KEY if self._key is None else self._key.reveal(),
             base_url=self._base_url,
             timeout=Timeout(patience.silence, connect=patience.connect),
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(follow_redirects=False),
         )
+        if _origin(self._base_url) != _origin(_usual()):
+            # The SDK takes these from the environment; they are for the same server as the key.
+            client.organization = client.project = None
+            client._custom_headers = {}
+        return client
 
     def _request(self, question: Question, model: str) -> tuple[dict[str, Any], frozenset[Feature]]:
         sent: set[Feature] = set()
