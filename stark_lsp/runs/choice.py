@@ -132,10 +132,14 @@ async def choose(text: str, providers: Providers, say: Callable[[str], None]) ->
             "There is no API key for the model.",
             cure="Set ANTHROPIC_API_KEY, or run `STARK: Set API Key` in VS Code; or choose the model playbook.",
         )
-    if chosen.kind == OPENAI:
-        from stark_lsp.agents.models.openai import check
+    if chosen.kind == ANTHROPIC:
+        from stark_lsp.agents.models import anthropic
 
-        check(chosen.address)
+        anthropic.check()
+    if chosen.kind == OPENAI:
+        from stark_lsp.agents.models import openai
+
+        openai.check(chosen.address)
     why = f" ({chosen.why})" if chosen.why else ""
     say(f"Plans and kernels come from {spoken(chosen)}{why}")
     return chosen

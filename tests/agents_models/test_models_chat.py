@@ -237,6 +237,7 @@ async def test_an_answer_that_ended_is_taken_though_its_tokens_never_come(serve:
         (replies.unauthorized(), "did not accept the API key", "OPENAI_API_KEY"),
         (replies.no_such_model("a-model"), "has no model a-model", "check the address behind @ or in OPENAI_BASE_URL"),
         (Reply(status=404, body='{"error": "model \'a-model\' not found"}'), "model 'a-model' not found", "OPENAI"),
+        (replies.fault(404, "api_error", 'model "a-model" not found, try pulling it first'), "has no model", "@ or in"),
         (Reply(status=404, body='{"detail": "Not Found"}'), "Not Found", "OPENAI_BASE_URL"),
         (replies.fault(429, "insufficient_quota", "You exceeded your current quota."), "wants to be paid", "playbook"),
         (replies.fault(400, "", "max_tokens: Input should be at least 2000."), "refused", "max_tokens"),

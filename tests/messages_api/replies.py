@@ -142,7 +142,7 @@ def effort_refused() -> Reply:
 
 def tools_refused() -> Reply:
     """400 as Ollama gives it for a model without tools."""
-    return fault(400, "invalid_request_error", "registry.ollama.ai/library/tiny:1b does not support tools")
+    return fault(400, "api_error", "registry.ollama.ai/library/tiny:1b does not support tools")
 
 
 def cut(given: dict[str, Any], after: int = 4) -> Reply:

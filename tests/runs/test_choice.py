@@ -85,6 +85,9 @@ async def test_a_server_of_ones_own_is_named_by_its_address(monkeypatch: pytest.
     with pytest.raises(BadInput, match="OPENAI_BASE_URL names no server"):
         await chosen("openai:gpt-x", Providers())
     assert (await chosen("auto", Providers()))[0] == "playbook", "which model is meant is not known"
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "localhost:8000")
+    with pytest.raises(BadInput, match="ANTHROPIC_BASE_URL names no server"):
+        await chosen("anthropic:a-model", Providers(lent_key))
 
 
 @pytest.mark.parametrize(

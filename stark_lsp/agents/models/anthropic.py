@@ -18,7 +18,7 @@ from stark_lsp.agents.models.failures import ANTHROPIC
 from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.secret import ANTHROPIC_TOKEN, Secret, from_environment
-from stark_lsp.agents.models.service import ServiceModel
+from stark_lsp.agents.models.service import ServiceModel, check_address
 from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
 
@@ -50,8 +50,7 @@ class AnthropicModel(ServiceModel):
     def __init__(
         self, key: Secret | None = None, *, name: str = "", base_url: str | None = None, **options: Any
     ) -> None:
-        address = base_url or os.environ.get(BASE_URL_VARIABLE, "").strip() or DEFAULT_BASE_URL
-        super().__init__(ANTHROPIC, address, name=name, **options)
+        super().__init__(ANTHROPIC, base_url or _usual(), name=name, **options)
         self._key = key
         self._token: Secret | None = None
 
@@ -157,6 +156,21 @@ def _said(turns: tuple[Turn, ...]) -> list[dict[str, Any]]:
         result = {"type": "tool_result", "tool_use_id": f"call_{number}", "content": clean_text(turn.result)}
         messages += [{"role": "assistant", "content": called}, {"role": "user", "content": [result]}]
     return messages
+
+
+def check() -> None:
+    """Refuse an address that could not be asked.
+
+    Raises
+    ------
+    BadInput
+        The environment names no server.
+    """
+    check_address(_usual(), BASE_URL_VARIABLE, DEFAULT_BASE_URL)
+
+
+def _usual() -> str:
+    return os.environ.get(BASE_URL_VARIABLE, "").strip() or DEFAULT_BASE_URL
 
 
 def _token() -> Secret:

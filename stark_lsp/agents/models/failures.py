@@ -103,7 +103,7 @@ _TOO_LONG = re.compile(
     r"|context window|context length|too many (?:input )?tokens",
     re.IGNORECASE,
 )
-_DECLINED = re.compile(r"content (?:filter(?:ing)?|management) policy", re.IGNORECASE)
+_DECLINED = re.compile(r"content (?:filter(?:ing)?|management) policy|\binput was flagged\b", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
@@ -248,7 +248,8 @@ def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
         return TroubleKind.CREDIT
     if _DECLINED.search(words) and (status is None or status in (400, 403)):
         return TroubleKind.DECLINED
-    if kind in _PASSING_TYPES or (status is not None and (status in _PASSING or status >= 500)):
+    # Where there is a status it is more certain than the type: Ollama calls every refusal an `api_error`.
+    if kind in _PASSING_TYPES if status is None else status in _PASSING or status >= 500:
         return TroubleKind.AGAIN
     if status == 401 or kind == "authentication_error":
         return TroubleKind.KEY

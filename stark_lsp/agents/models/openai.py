@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,7 +22,7 @@ from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.sdk import installable, missing
 from stark_lsp.agents.models.secret import OPENAI_KEY, Secret, from_environment
-from stark_lsp.agents.models.service import ServiceModel
+from stark_lsp.agents.models.service import ServiceModel, check_address
 from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
 
@@ -179,8 +178,7 @@ def check(base_url: str) -> None:
             cure="Install it: pip install 'stark-lsp[openai]'. Ollama and vLLM can be asked without it, as "
             "docs/models.md says.",
         )
-    if not re.match(r"https?://[^/\s]", base_url or _usual()):
-        raise BadInput(f"{BASE_URL_VARIABLE} names no server.", cure="Write it as in http://localhost:11434/v1.")
+    check_address(base_url or _usual(), BASE_URL_VARIABLE, "http://localhost:11434/v1")
     find_key(base_url)
 
 

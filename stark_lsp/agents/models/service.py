@@ -12,6 +12,7 @@ and the purse what broken tries cost. So are redirects, which would take prompts
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -37,6 +38,7 @@ from stark_lsp.agents.models.patience import Patience, pause
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.secret import Secret
 from stark_lsp.core.conversation import Answer, Question, Usage
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import StopReason
 
 
@@ -295,6 +297,18 @@ class ServiceModel(ABC):
         why = f" ({trouble.words[:100].rstrip('.')})" if trouble.words else ""
         reason = {429: "asks for a pause", 529: "is overloaded"}.get(trouble.status or 0, f"could not answer{why}")
         self._on_wait(f"{self.server} {reason}; asking again in {seconds:.0f} s")
+
+
+def check_address(address: str, variable: str, example: str) -> None:
+    """Refuse an address that names no server.
+
+    Raises
+    ------
+    BadInput
+        It names none; the environment's `variable` holds it.
+    """
+    if not re.match(r"https?://[^/\s]", address):
+        raise BadInput(f"{variable} names no server.", cure=f"Write it as in {example}.")
 
 
 def host_of(address: str) -> str:
