@@ -411,6 +411,7 @@ def test_words_of_servers_are_read_as_what_they_mean() -> None:
         (429, "Rate limit reached for requests", "again"),
         (402, "Insufficient credits", "credit"),
         (403, "Country not supported", "permission"),
+        (403, 'Your chosen model requires moderation and your input was flagged for "violence".', "declined"),
     ]:
         assert read_refusal(status, {"error": {"message": words, "code": status}}, {}, "").kind.value == kind
 

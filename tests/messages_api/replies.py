@@ -48,7 +48,9 @@ class Reply:
     error_type: str = ""
     error: str = ""
     body: str | None = None
-    """Instead of an error in the service's form."""
+    """Instead of an error in the service's form, or of a stream."""
+    raw: bytes | None = None
+    """A stream as it is; `pause_s` holds it open, and `cut_after` breaks it off."""
     headers: dict[str, str] = field(default_factory=dict)
 
 

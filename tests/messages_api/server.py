@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             request.reply = reply
             self._wait(reply.delay_s)
-            if reply.status != 200:
+            if reply.status != 200 or reply.body is not None:
                 self._refuse(request, reply)
             elif request.body.get("stream"):
                 self._open_stream()
@@ -296,6 +296,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(request, reply)
 
     def _stream(self, request: Request, reply: Reply) -> None:
+        if reply.raw is not None:
+            self._chunk(reply.raw)
+            self._wait(reply.pause_s)
+            if reply.cut_after is not None:
+                self._break_off()
+            else:
+                self._chunk(b"")
+            return
         events = chat.events if request.chat else wire.events
         for count, (name, data) in enumerate(events(request, reply, self._usage(request, reply))):
             if reply.cut_after is not None and count >= reply.cut_after:
@@ -334,7 +342,8 @@ class _Handler(BaseHTTPRequestHandler):
         request.reply = reply
         error = {"type": "error", "error": {"type": reply.error_type, "message": reply.error}, "request_id": "req_test"}
         if reply.body is not None:
-            self._send(request, reply.status, reply.body.encode(), "text/html", reply.headers)
+            kind = "application/json" if reply.body[:1] in ("{", "d") else "text/html"
+            self._send(request, reply.status, reply.body.encode(), kind, reply.headers)
         else:
             self._json(request, reply.status, error, reply.headers)
 

@@ -25,23 +25,29 @@ _STOPS = {
 class ChunkReader(AnswerReader):
     """Adds chunks up to an answer."""
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more is waited for: tokens come in a chunk of their own behind the last one of the answer."""
-        return self.finished and not self.guessed
-
     def feed(self, event: Mapping[str, Any]) -> None:
         """Take one chunk."""
         if not self.started:
             self.started = True
             model = event.get("model")
             self._model = clean_text(model)[:200] if isinstance(model, str) else ""
-        self._take_usage(mapping(event.get("usage")))
         choices = event.get("choices")
-        if not isinstance(choices, list) or not choices:
-            return
-        choice = mapping(choices[0])
-        delta = mapping(choice.get("delta"))
+        if isinstance(choices, list) and choices:
+            self._choose(mapping(choices[0]))
+        # Some tell tokens all along. What counts comes with the reason of the end, or in a chunk of its own behind it.
+        self._take_usage(mapping(event.get("usage")))
+        self.over = self._counted
+
+    def take(self, message: Mapping[str, Any]) -> bool:
+        """Take a whole answer, which some servers send in place of a stream; return whether it is one."""
+        if not message.get("choices"):
+            return False
+        self.finished = True
+        self.feed(message)
+        return True
+
+    def _choose(self, choice: Mapping[str, Any]) -> None:
+        delta = mapping(choice.get("delta") or choice.get("message"))
         self._say(delta.get("content"))
         self._hide(delta.get("reasoning_content") or delta.get("reasoning"))
         refusal = delta.get("refusal")

@@ -136,6 +136,10 @@ def read_refusal(
     error = body.get("error") if isinstance(body, Mapping) else None
     kind = error.get("type") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
+    code = error.get("code") if isinstance(error, Mapping) else None
+    if status is None and isinstance(code, int) and 400 <= code < 600:
+        # OpenRouter and vLLM tell so what the status would have been.
+        status = code
     if message is None and isinstance(body, Mapping):
         # FastAPI's and others' ways of saying it.
         message = body.get("message") or body.get("detail")
@@ -263,7 +267,7 @@ def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
         return TroubleKind.TOO_LONG
     if _CREDIT.search(words):
         return TroubleKind.CREDIT
-    if status is None:
+    if status is None and kind != "invalid_request_error":
         # A stream that had begun broke with an error we do not know: nothing says that it would break again.
         return TroubleKind.AGAIN
     return TroubleKind.REFUSED

@@ -22,6 +22,8 @@ class Patience:
     connect: float = 10.0
     silence: float = SILENCE_S
     """Longest time in which nothing arrives at all, not even a ping: asking again pays twice for a slow answer."""
+    ending: float = 5.0
+    """For what follows a whole answer, such as its tokens; some servers send nothing, and do not hang up either."""
     one_try: float = 6 * 3600.0
     """From sending a question to the end of its answer; only an endless stream of pings takes so long."""
 

@@ -86,10 +86,13 @@ class AnswerReader:
         self._stop: str | None = None
         self._details: Mapping[str, Any] = {}
         self._model = ""
+        self._counted = False
         self.started = False
         """Whether the answer has begun."""
         self.finished = False
-        """Whether its end has come."""
+        """Whether it is whole."""
+        self.over = False
+        """Whether nothing more is waited for, such as how many tokens it took."""
 
     @property
     def too_long(self) -> bool:
@@ -97,14 +100,9 @@ class AnswerReader:
         return self._size + self._hidden > LONGEST_ANSWER
 
     @property
-    def over(self) -> bool:
-        """Whether nothing more is waited for."""
-        return self.finished
-
-    @property
     def guessed(self) -> bool:
         """Whether the service did not say how many tokens it took."""
-        return not {"input_tokens", "output_tokens"} <= self._usage.keys()
+        return not self._counted or not self._read
 
     def feed(self, event: Mapping[str, Any]) -> None:
         """Take one event; those of an unknown kind are passed over."""
@@ -118,22 +116,46 @@ class AnswerReader:
         elif kind == "message_delta":
             delta = mapping(event.get("delta"))
             stop = delta.get("stop_reason")
-            self._stop = stop if isinstance(stop, str) else self._stop
+            if isinstance(stop, str):
+                self._stop, self.finished = stop, True
             self._details = mapping(delta.get("stop_details")) or self._details
             self._count(mapping(event.get("usage")))
         elif kind == "message_stop":
-            self.finished = True
+            self.finished = self.over = True
+
+    def take(self, message: Mapping[str, Any]) -> bool:
+        """Take a whole answer, which some servers send in place of a stream; return whether it is one."""
+        content = message.get("content")
+        if not isinstance(content, list):
+            return False
+        self._start(message)
+        for index, block in enumerate(content):
+            self._open(index, mapping(block))
+        self.finished = self.over = True
+        self.feed({"type": "message_delta", "delta": message, "usage": message.get("usage")})
+        return True
+
+    def done(self) -> None:
+        """Take the mark at the end of a stream; it ends what has come, though nothing said why."""
+        self.finished = self.finished or self._size > 0
+        self.over = True
+
+    @property
+    def _read(self) -> int:
+        """Tokens of the question by the service; none where it did not say, as no question has none."""
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        return sum(self._usage.get(name, 0) for name in names)
 
     @property
     def usage(self) -> Usage:
         """Tokens so far: what the service said, and where it said nothing, what the characters come to."""
         said = self._usage
         output = said.get("output_tokens", 0)
-        if not self.finished or "output_tokens" not in said:
+        if not self._counted:
             # Before its end the service tells only the first few tokens of the answer.
             output = max(output, likely_tokens(self._size + self._hidden))
         return Usage(
-            input_tokens=said["input_tokens"] if "input_tokens" in said else self._asked(),
+            input_tokens=said.get("input_tokens", 0) if self._read else self._asked(),
             cache_write_tokens=said.get("cache_creation_input_tokens", 0),
             cache_read_tokens=said.get("cache_read_input_tokens", 0),
             output_tokens=output,
@@ -217,6 +239,7 @@ class AnswerReader:
             value = usage.get(name)
             if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
                 self._usage[name] = value
+                self._counted = self._counted or (name == "output_tokens" and self.finished)
 
     def _asked(self) -> int:
         question = self._question

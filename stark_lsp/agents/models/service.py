@@ -12,11 +12,12 @@ and the purse what broken tries cost. So are redirects, which would take prompts
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -237,31 +238,64 @@ class ServiceModel(ABC):
     async def _stream(self, request: dict[str, Any], reader: AnswerReader) -> str | Trouble:
         client = await self._connected()
         name = ""
-        trouble = Trouble(TroubleKind.AGAIN, "an empty answer")
+        trouble = None
         try:
             with warnings.catch_warnings():
                 # The SDK warns of models that are to be retired, on every request.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 stream = await self._open(client, request)
             try:
-                name = request_id(header_map(stream.response.headers))
-                async for event in stream:
-                    reader.feed(event.to_dict(warnings=False) if hasattr(event, "to_dict") else event)
-                    if reader.over or reader.too_long:
-                        break
+                headers = header_map(stream.response.headers)
+                name = request_id(headers)
+                trouble = await self._read(stream.response, headers, reader)
             finally:
                 await stream.close()
-            if reader.started:
-                trouble = Trouble(TroubleKind.AGAIN, "the answer broke off")
+        except asyncio.CancelledError:
+            # Either an answer is whole and nothing followed, or `_try` knows of the cancel.
+            if not reader.finished:
+                raise
         except self._breaks() as error:
-            trouble = self._refusal(error, within=reader.started) or Trouble(
-                TroubleKind.AGAIN, describe(error, self._credential)
-            )
+            trouble = self._refusal(error) or Trouble(TroubleKind.AGAIN, describe(error, self._credential))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             # Events that are no JSON, or nothing like the API's.
             words = f"the answer could not be read: {describe(error, self._credential)}"
             trouble = Trouble(TroubleKind.AGAIN, words)
-        return clean_text(name)[:200] if reader.finished or reader.too_long else trouble
+        if reader.finished or reader.too_long:
+            return clean_text(name)[:200]
+        return trouble or Trouble(TroubleKind.AGAIN, "the answer broke off" if reader.started else "an empty answer")
+
+    async def _read(self, response: Any, headers: Mapping[str, str], reader: AnswerReader) -> Trouble | None:
+        """Read an answer; return what it says is wrong. The SDKs' own reading hides the end, and takes UTF-8 alone."""
+        if re.search("json|html", headers.get("content-type", "")):
+            whole = (await response.aread()).decode("utf-8", "replace").lstrip()
+            if whole.startswith("<"):
+                return Trouble(TroubleKind.ELSEWHERE, "it answers with a web page")
+            if whole.startswith("{"):
+                body = json.loads(whole)
+                if body.get("error"):
+                    return read_refusal(None, body, headers, "an error", self._credential)
+                known = reader.take(body)
+                return None if known else Trouble(TroubleKind.ELSEWHERE, "it answers in another form")
+        ending = None
+        try:
+            async for data in events(response.aiter_bytes()):
+                if data.startswith("[DONE]"):
+                    reader.done()
+                    return None
+                event = json.loads(data)
+                if event.get("error"):
+                    return read_refusal(None, event, headers, "an error", self._credential)
+                reader.feed(event)
+                if reader.over or reader.too_long:
+                    return None
+                if reader.finished and ending is None:
+                    reading = asyncio.current_task()
+                    assert reading is not None
+                    ending = asyncio.get_running_loop().call_later(self._patience.ending, reading.cancel)
+        finally:
+            if ending is not None:
+                ending.cancel()
+        return None
 
     def _breaks(self) -> tuple[type[Exception], ...]:
         """Return what a broken connection raises."""
@@ -269,13 +303,12 @@ class ServiceModel(ABC):
 
         return (*self._errors(), httpx2.HTTPError, OSError)
 
-    def _refusal(self, error: Exception, *, within: bool = False) -> Trouble | None:
+    def _refusal(self, error: Exception) -> Trouble | None:
         """Return what the service said by an error, None where it said nothing."""
         response, body = getattr(error, "response", None), getattr(error, "body", None)
         if response is None and body is None:
             return None
-        # An error within a stream comes with the status of the stream's beginning, which is 200.
-        status = None if response is None or within or response.status_code < 300 else int(response.status_code)
+        status = None if response is None else int(response.status_code)
         headers = {} if response is None else header_map(response.headers)
         fallback = str(error) if response is None else f"status {response.status_code}"
         return read_refusal(status, self._body(body), headers, fallback, self._credential)
@@ -297,6 +330,25 @@ class ServiceModel(ABC):
         why = f" ({trouble.words[:100].rstrip('.')})" if trouble.words else ""
         reason = {429: "asks for a pause", 529: "is overloaded"}.get(trouble.status or 0, f"could not answer{why}")
         self._on_wait(f"{self.server} {reason}; asking again in {seconds:.0f} s")
+
+
+async def events(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """Yield the data of each event of a stream, what is no UTF-8 replaced; comments and names are passed over."""
+    begun: list[bytes] = []
+    told: list[str] = []
+    async for piece in pieces:
+        first, *lines = piece.split(b"\n")
+        begun.append(first)
+        for following in lines:
+            line = b"".join(begun).rstrip(b"\r").decode("utf-8", "replace")
+            begun = [following]
+            if line.startswith("data:"):
+                told.append(line[5:].strip())
+            elif not line and told:
+                yield "\n".join(told)
+                told = []
+    if told:
+        yield "\n".join(told)
 
 
 def check_address(address: str, variable: str, example: str) -> None:
