@@ -454,3 +454,18 @@ def test_a_refusal_in_pieces_is_told_with_its_words() -> None:
     answer = reader.answer()
     assert answer.stop is StopReason.REFUSAL
     assert answer.message == "The model declined to answer: I cannot."
+
+
+def test_calls_of_one_number_are_told_apart_by_their_ids() -> None:
+    # Ollama and Gemini's compatible endpoint number all 0; the latter hands arguments in as an object at times.
+    def called(name: str, given: Any, **more: Any) -> dict[str, Any]:
+        return {"index": 0, "function": {"name": name, "arguments": given}, **more}
+
+    for rest in ({}, {"id": "b"}):
+        reader = ChunkReader(question())
+        for calls in (
+            [called("other", '{"a": 1}', id="a"), called("submit_plan", '{"title": ', id="b")],
+            [called("", '"T"}', **rest), called("submit_plan", {"title": "Another"}, id="c")],
+        ):
+            reader.feed({"choices": [{"delta": {"tool_calls": calls}}]})
+        assert reader.answer().tool_input == {"title": "T"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stark_lsp.agents.models.reading import AnswerReader, ToolUse, clean_text, index_of, mapping
+from stark_lsp.agents.models.reading import AnswerReader, ToolUse, clean_text, dumped, index_of, mapping
 
 _STOPS = {
     "stop": "end_turn",
@@ -64,8 +64,15 @@ class ChunkReader(AnswerReader):
 
     def _call(self, call: Mapping[str, Any]) -> None:
         function = mapping(call.get("function"))
-        tool = self._tools.setdefault(index_of(call), ToolUse(""))
+        index, called = index_of(call), call.get("id")
+        begun = self._tools.get(index)
+        if begun is not None and called and begun.called not in (None, called):
+            # Ollama and Gemini number all calls 0.
+            self._tools[~len(self._tools)] = self._tools.pop(index)
+        tool = self._tools.setdefault(index, ToolUse(""))
+        tool.called = tool.called or called
         name, part = function.get("name"), function.get("arguments")
+        part = dumped(part) if isinstance(part, Mapping) else part
         tool.name = tool.name or (name if isinstance(name, str) else "")
         if isinstance(part, str):
             tool.parts.append(part)

@@ -208,7 +208,7 @@ class AnswerReader:
             given = block.get("input")
             if isinstance(given, Mapping) and given:
                 # Some servers hand the whole input in at once.
-                tool.parts.append(_dumped(given))
+                tool.parts.append(dumped(given))
                 self._size += len(tool.parts[0])
         elif kind in ("thinking", "redacted_thinking"):
             self._hide(block.get("thinking"))
@@ -293,6 +293,8 @@ class ToolUse:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.called: object = None
+        """Its id, whatever that is; None where it has none."""
         self.parts: list[str] = []
 
     @property
@@ -312,7 +314,8 @@ def index_of(event: Mapping[str, Any]) -> int:
     return index if isinstance(index, int) else 0
 
 
-def _dumped(value: Mapping[str, Any]) -> str:
+def dumped(value: Mapping[str, Any]) -> str:
+    """Return an object as JSON, nothing where it cannot be."""
     try:
         return json.dumps(value)
     except (ValueError, TypeError, RecursionError):
