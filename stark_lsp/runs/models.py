@@ -211,8 +211,9 @@ async def _around(model: Model, setting: Setting) -> Team:
     prices = await asyncio.to_thread(prices_of, begun.choice.kind)
     roles = _roles(system)
     names = agents.models(roles, name)
-    budget = replace(setting.budget, tokens=None, dollars=None) if replayed else _limited(setting, names, prices)
-    purse = Purse(budget, prices, setting.spend, setting.on_spend)
+    free = replace(setting.budget, tokens=None, dollars=None)
+    budget, uncounted = (free, ()) if replayed else _limited(setting, names, prices)
+    purse = Purse(budget, prices, setting.spend, setting.on_spend, uncounted)
     purse.check(names)
     journaled = JournaledModel(model, setting.journal, purse)
 
@@ -242,17 +243,32 @@ async def _around(model: Model, setting: Setting) -> Team:
     # Shows a template that cannot be filled in before anything is paid for.
     questions = await asyncio.to_thread(asked.rehearse, *roles)
     seeds = await _seeds(setting)
-    outlook = "" if replayed else _outlook(setting, len(seeds), questions, prices, name)
-    if budget.dollars is not None and setting.budget.dollars is None:
-        outlook += f" The run stops before ${budget.dollars:.2f}, since no other limit was set."
+    outlook = ""
+    if not replayed:
+        outlook = f"{_outlook(setting, len(seeds), questions, prices, name)} {_held(budget, setting.budget, uncounted)}"
     return replace(team, seeds=seeds, purse=purse, model=model, names=names, budget=budget, outlook=outlook)
 
 
-def _limited(setting: Setting, names: tuple[str, ...], prices: Prices) -> Budget:
-    """Return the budget, with the limit that comes by itself where none was set and one can be held."""
-    if any(prices.of(name) is None for name in names):
-        return setting.budget
-    return with_default(setting.budget, setting.begun.options.default_dollars)
+def _limited(setting: Setting, names: tuple[str, ...], prices: Prices) -> tuple[Budget, tuple[str, ...]]:
+    """Return the budget, with the limit that comes by itself where none was set, and models that this does not count.
+
+    It is held over those whose price is known, and not at all where none is.
+    """
+    unpriced = tuple(name for name in names if prices.of(name) is None)
+    if len(unpriced) == len(names):
+        return setting.budget, ()
+    budget = with_default(setting.budget, setting.begun.options.default_dollars)
+    return budget, () if budget == setting.budget else unpriced
+
+
+def _held(budget: Budget, asked: Budget, uncounted: tuple[str, ...]) -> str:
+    """Return which limit holds, of tokens or money."""
+    if budget.tokens is None and budget.dollars is None:
+        return "No limit of tokens or dollars holds."
+    if budget.dollars is None or asked.dollars is not None:
+        return "No question is asked that could cross a limit."
+    but = f"; what {' and '.join(uncounted)} takes is not counted, its price is unknown" if uncounted else ""
+    return f"The run stops before ${budget.dollars:.2f}, since no other limit was set{but}."
 
 
 def _roles(system: System) -> tuple[ModelRole, ...]:

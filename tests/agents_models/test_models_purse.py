@@ -140,6 +140,14 @@ async def test_a_limit_of_dollars_needs_known_prices() -> None:
     Purse(Budget(tokens=10), PRICES).check(["mystery"])
 
 
+async def test_a_limit_of_dollars_is_held_over_the_others_where_one_is_not_counted() -> None:
+    purse = Purse(Budget(dollars=0.001), PRICES, uncounted=("mystery",))
+    purse.check([NEW, "mystery"])
+    purse.settle(await purse.reserve(question(), "mystery"), Usage(output_tokens=10**6))
+    with pytest.raises(BudgetSpent):
+        await purse.reserve(question(), NEW)
+
+
 async def test_calls_of_unknown_price_are_counted_as_such() -> None:
     told: list[Spend] = []
     purse = Purse(Budget(), PRICES, on_spend=told.append)

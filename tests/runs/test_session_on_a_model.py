@@ -17,6 +17,7 @@ from messages_api.replies import Reply
 from messages_api.server import TEST_KEY, MessagesServer, Request
 from model_runs import Serve, options, problem_in, session
 
+from stark_lsp.core.agent_adjust import adjusted
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.events import Ended, Event, Judged, Notice, Outlook, Spent
@@ -377,6 +378,28 @@ async def test_what_it_may_cost_and_who_answers_is_told_before_the_first_questio
     assert run.state is RunState.FAILED
     assert run.model == "anthropic"
     assert run.budget == Budget(3, dollars=10.0)
+
+
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("model", "told", "dollars"),
+    [
+        ("anthropic", "$10.00, since no other limit was set; what mystery takes is not counted", 10.0),
+        ("anthropic:mystery", "price of mystery is unknown. No limit of tokens or dollars holds.", None),
+    ],
+)
+async def test_a_model_without_a_price_takes_no_limit_from_the_others_and_is_told(
+    problem: Problem, store: RunStore, serve: Serve, model: str, told: str, dollars: float | None
+) -> None:
+    serve(lambda request: replies.unauthorized())
+    agents = adjusted(AgentSettings(playbook=False), {"plan.model": "mystery"})
+    events: list[Event] = []
+    one = session(problem, replace(options(3, model=model), default_dollars=10.0, agents=agents), store, events)
+    with pytest.raises(BadInput, match="no model mystery"):
+        await one.execute()
+    assert [event.text for event in events if isinstance(event, Outlook) and told in event.text]
+    assert store.load(one.id).run.budget == Budget(3, dollars=dollars)
 
 
 @pytest.mark.usefixtures("one_judge")

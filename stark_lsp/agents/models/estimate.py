@@ -75,7 +75,7 @@ class Estimate:
         taken = taking(self.calls, self.tokens, self.dollars, self.prices_date)
         text = f"{attempts} with {self.system} on {', '.join(self.models)}: {taken}."
         if self.dollars is not None:
-            return f"{text} An estimate; no question is asked that could cross a limit."
+            return f"{text} An estimate."
         return f"{text} The price of {', '.join(self.unpriced)} is unknown."
 
 

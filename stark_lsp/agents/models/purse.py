@@ -50,6 +50,8 @@ class Purse:
         What was spent before, when a run is resumed.
     on_spend
         Told of every change.
+    uncounted
+        Models of unknown price over which the limit of dollars is not held.
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class Purse:
         prices: Prices,
         spend: Spend | None = None,
         on_spend: Callable[[Spend], None] | None = None,
+        uncounted: tuple[str, ...] = (),
     ) -> None:
         self._budget = budget
         self._prices = prices
         self._spend = spend or Spend()
         self._on_spend = on_spend or (lambda _: None)
+        self._uncounted = frozenset(uncounted)
         self._open: dict[int, Reservation] = {}
         self._count = 0
         self._waiting: list[asyncio.Future[None]] = []
@@ -88,7 +92,7 @@ class Purse:
         """
         if self._budget.dollars is None:
             return
-        unknown = sorted({model for model in models if self._prices.of(model) is None})
+        unknown = sorted({model for model in models if self._prices.of(model) is None} - self._uncounted)
         if unknown:
             raise BadInput(
                 f"The price of {', '.join(unknown)} is unknown, so a limit in dollars cannot be held.",
