@@ -1,9 +1,10 @@
 """What a model answered, read: a plan, a kernel, a fix; or why there is none.
 
 An answer is handed in by a tool. A model that writes text instead is read as well: a JSON object with the tool's
-fields, else the largest block of Python that defines the class. What is whole is taken, however it is wrapped; code
-that is cut off, no Python or without the class is a candidate all the same: the judge says what is wrong with it, and
-the debug agent repairs it. Whatever comes is hostile text: measured, never run here, and no path is made of it.
+fields, or a call that is written down, wherever it stands; else the largest block of Python that defines the class.
+What is whole is taken, however it is wrapped; code that is cut off, no Python or without the class is a candidate all
+the same: the judge says what is wrong with it, and the debug agent repairs it. Whatever comes is hostile text:
+measured, never run here, and no path is made of it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
 
-from stark_lsp.agents.blocks import PYTHON, code_blocks, json_beginning, json_object, unwrapped, without_blocks
+from stark_lsp.agents.blocks import PYTHON, code_blocks, json_beginning, json_objects, unwrapped, without_blocks
 from stark_lsp.agents.grounding.edits import unmarked
 from stark_lsp.agents.patching import Edit, Misfit, applied
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
@@ -173,7 +174,7 @@ def read_plan(answer: Answer, question: Question) -> PlanAnswer:
         annotated = unwrapped(_string(fields.get("annotated_source")))
         saving, other = fields.get("expected_saving_ms"), fields.get("combine_with")
     else:
-        text = answer.text[:MAX_ANSWER]
+        text = _spoken(answer)
         blocks = [block.code for block in code_blocks(text) if block.language in PYTHON]
         annotated = max(blocks, key=lambda code: ("IMPROVE" in code, len(code)), default="")
         advice, title, saving, other = capped(clean(without_blocks(text)), MAX_ADVICE).strip(), "", None, None
@@ -216,7 +217,7 @@ def read_kernel(
         whole = cut not in ("source", "code")
         summary = _said(fields, "summary", MAX_ADVICE) or _said(fields, "cause", MAX_ADVICE)
     else:
-        text = answer.text[:MAX_ANSWER]
+        text = _spoken(answer)
         source, whole = _from_text(text, wanted)
         source = source or (text if _defines(wanted).search(text) else "")
         whole = whole or answer.stop is not StopReason.MAX_TOKENS
@@ -253,10 +254,11 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tupl
         if "declined" not in said:  # a service of another make may say why alone
             said = f"The model declined to answer{': ' + said if said else ''}"
         raise NoCandidate(f"{said}.", text=_kept(answer), final=True)
-    text = answer.text[:MAX_ANSWER]
+    text = _spoken(answer)
     broken = bool(answer.message) or answer.stop is StopReason.MAX_TOKENS
     beginning = json_beginning(text) if broken else ({}, "")
-    for given, cut in ((answer.tool_input, ""), (json_object(text), ""), beginning):
+    whole = ((given, "") for given in (answer.tool_input, *json_objects(text)))
+    for given, cut in (*whole, beginning):
         if isinstance(given, dict) and any(_holds(given.get(name)) for name in wanted):
             return given, cut
     if not text.strip() or (broken and text.lstrip().startswith("{") and not code_blocks(text)):
@@ -269,6 +271,13 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tupl
             reason = _cut_off(answer, question)
         raise NoCandidate(reason, text=_kept(answer))
     return {}, ""
+
+
+def _spoken(answer: Answer) -> str:
+    """Return what an answer says as text, without what it thinks before; some templates open that themselves."""
+    text = answer.text[:MAX_ANSWER]
+    _, ended, rest = text.partition("</think>")
+    return rest if ended else "" if text.lstrip().startswith("<think>") else text
 
 
 def _defines(names: tuple[str, ...]) -> re.Pattern[str]:

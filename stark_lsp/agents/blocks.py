@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,9 @@ _OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+#-]*)[^`]*$")
 _LONGEST_OPENING = 400
 """Characters of a line that may open a block: looking at one takes time with the square of its length."""
 _OBJECT = re.compile(r'^[ \t]*\{\s*(?=")', re.MULTILINE)
+_BRACE = re.compile(r'\{\s*"')
+_MOST_OBJECTS = 100
+"""Beginnings of objects that are looked at: one that breaks off may be as long as the text."""
 _COLON, _COMMA = re.compile(r"\s*:\s*"), re.compile(r"\s*,\s*")
 PYTHON = ("python", "py", "python3", "")
 """What a block of Python is called; many have no name."""
@@ -48,17 +52,23 @@ def unwrapped(text: str) -> str:
     return max(blocks, key=lambda block: len(block.code)).code if blocks and not without_blocks(text) else text
 
 
-def json_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that a text is, or that one of its blocks is; None if there is none."""
-    for part in (text, *(block.code for block in code_blocks(text) if block.language in ("json", ""))):
-        if part.lstrip().startswith("{"):
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a text, those in its code left out; of a call that is written down its arguments."""
+    parts = [block.code for block in code_blocks(text) if block.language in ("json", "")]
+    whole = [part for part in (text, *parts) if part.lstrip().startswith("{")]
+    decoder, left = json.JSONDecoder(strict=False), _MOST_OBJECTS
+    for part in (*whole, without_blocks(text)):
+        at = 0
+        while left and (start := _BRACE.search(part, at)):
+            left -= 1
             try:
-                value = json.loads(part)
+                value, at = decoder.raw_decode(part, start.start())
             except (ValueError, RecursionError):
+                at = start.end()
                 continue
-            if isinstance(value, dict):
-                return value
-    return None
+            for name in ("function", "arguments", "parameters"):
+                value = value[name] if isinstance(value.get(name), dict) else value
+            yield value
 
 
 def json_beginning(text: str) -> tuple[dict[str, Any], str]:

@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stark_lsp.agents.answers import MAX_SOURCE, TOOLS, KernelAnswer, PlanAnswer, read_kernel, read_plan
-from stark_lsp.agents.blocks import code_blocks, json_beginning, json_object, unwrapped, without_blocks
+from stark_lsp.agents.blocks import code_blocks, json_beginning, json_objects, unwrapped, without_blocks
 from stark_lsp.core.conversation import Answer
 from stark_lsp.core.roles import NoCandidate
 from stark_lsp.core.status import ModelRole, StopReason
 
 GOOD = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
 OTHER = "class Helper:\n    def much(self):\n        return 'a much longer block than the one that counts'\n"
+
+CALL = {"name": "submit_kernel", "arguments": {"source": GOOD}}
 
 
 def kernel(answer: Answer, role: ModelRole = ModelRole.CODE) -> str:
@@ -68,6 +70,12 @@ def outcome(answer: Answer, role: ModelRole) -> PlanAnswer | KernelAnswer | NoCa
         answered(GOOD),
         answered(json.dumps({"source": GOOD, "summary": "as JSON"})),
         answered(f"```json\n{json.dumps({'source': GOOD})}\n```"),
+        answered(f"Here it is: {json.dumps({'source': GOOD})} Hope it helps."),
+        answered(f"<tool_call>{json.dumps(CALL)}</tool_call>"),
+        answered(f"```json\n{json.dumps(CALL)}\n```"),
+        answered(json.dumps([{"type": "function", "function": CALL}])),
+        answered(f"<think>\n```python\n{GOOD * 2}```\n</think>\n```python\n{GOOD}```"),
+        answered(f"Draft: {json.dumps({'source': OTHER})}\n</think>{json.dumps({'source': GOOD})}"),
         answered(f"```python\n{GOOD}```", source=""),
         answered(f"```python\n{GOOD}```", source=7),
         answered(f"```python\n{GOOD}```", summary="no source"),
@@ -105,6 +113,8 @@ def test_a_candidate_is_found_however_it_is_handed_in(answer: Answer) -> None:
         (answered(source="x = '\ud800'\n" + GOOD), "no file can hold"),
         (answered(source=GOOD + "#" * MAX_SOURCE), "too long"),
         (answered("{" * 50_000), "holds no Python source"),
+        (answered('{"a":' * 50_000), "holds no Python source"),
+        (answered(f"<think>\n```python\n{GOOD}```\nBut no", stop=StopReason.MAX_TOKENS), "cut off"),
         (answered("[" * 100_000, source=3), "holds no Python source"),
     ],
 )
@@ -322,8 +332,8 @@ def test_blocks_are_read_as_they_were_written(written: list[tuple[str, str]]) ->
 def test_text_that_only_mentions_a_fence_is_no_block() -> None:
     assert code_blocks("Use ```torch.add``` here.\nAnd ```x``` there.") == ()
     assert unwrapped("```python\na\n```\nand more") == "```python\na\n```\nand more"
-    assert json_object("{not json}") is None
-    assert json_object("[1]") is None
+    assert list(json_objects("{not json} [1]")) == []
+    assert list(json_objects('So: {"b" {"a": {"c": 2}} and\n```python\n{"d": 1}\n```')) == [{"a": {"c": 2}}]
 
 
 HOSTILE = (

@@ -110,6 +110,7 @@ async def test_a_server_without_tools_is_asked_without_and_read_from_text(
     assert "class ModelNew" in answer.text
     assert answer.message == ""
     assert server.requests[1].body.get("tool_choice") == left
+    assert ("In place of calling `submit_plan`" in server.requests[1].text) == (left is None)
 
 
 @pytest.mark.parametrize(

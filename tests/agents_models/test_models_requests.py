@@ -1,5 +1,6 @@
 """What is sent to a service with the Messages API."""
 
+import json
 from typing import Any
 
 import pytest
@@ -129,6 +130,9 @@ async def test_a_model_without_tools_is_asked_for_text(serve: Any, connect: Any)
     answer = await connect(server, name="tiny:1b").ask(question())
     assert answer.text == "```python\n1\n```"
     assert "tools" not in server.requests[1].body
+    assert "In place of calling `submit_plan` write one JSON object" in server.requests[1].text
+    assert json.dumps(question().tool.schema) in server.requests[1].text
+    assert "JSON object" not in server.requests[0].text
 
 
 async def test_several_refusals_one_after_the_other_are_all_learned(serve: Any, connect: Any) -> None:

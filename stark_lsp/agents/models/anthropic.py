@@ -18,7 +18,7 @@ from stark_lsp.agents.models.failures import ANTHROPIC
 from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.secret import ANTHROPIC_TOKEN, Secret, from_environment
-from stark_lsp.agents.models.service import ServiceModel, check_address
+from stark_lsp.agents.models.service import ServiceModel, check_address, in_words
 from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
 
@@ -137,6 +137,8 @@ class AnthropicModel(ServiceModel):
                 request["tool_choice"] = {**which, "disable_parallel_tool_use": True}
             else:
                 request["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
+        else:
+            parts[-1]["text"] += in_words(question)
         if question.effort and takes[Feature.EFFORT]:
             sent.add(Feature.EFFORT)
             request["output_config"] = {"effort": question.effort}

@@ -22,7 +22,7 @@ from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.sdk import installable, missing
 from stark_lsp.agents.models.secret import OPENAI_KEY, Secret, from_environment
-from stark_lsp.agents.models.service import ServiceModel, check_address
+from stark_lsp.agents.models.service import ServiceModel, check_address, in_words
 from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
 
@@ -122,6 +122,8 @@ class OpenAIModel(ServiceModel):
             ]
             request["messages"] += _said(question.turns)
             request["tool_choice"] = "required" if takes(Feature.FORCED_TOOL) else "auto"
+        else:
+            request["messages"][-1]["content"] += in_words(question)
         if question.effort and takes(Feature.EFFORT):
             request["reasoning_effort"] = question.effort
         if question.temperature is not None and takes(Feature.TEMPERATURE):

@@ -332,6 +332,18 @@ class ServiceModel(ABC):
         self._on_wait(f"{self.server} {reason}; asking again in {seconds:.0f} s")
 
 
+def in_words(question: Question) -> str:
+    """Return how to answer where no tool can be called, for the end of a question; empty where none is asked for."""
+    if question.tool is None:
+        return ""
+    schema = question.tool.schema
+    block = " The file of `source` may stand in a block of Python instead." if "source" in schema["properties"] else ""
+    return (
+        f"\n\nNo tool can be called here, whatever is said above. In place of calling `{question.tool.name}` write one "
+        f"JSON object of this schema, and nothing else.{block}\n\n{json.dumps(schema)}"
+    )
+
+
 async def events(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
     """Yield the data of each event of a stream, what is no UTF-8 replaced; comments and names are passed over."""
     begun: list[bytes] = []
