@@ -203,7 +203,8 @@ def read_kernel(
     """
     fields, cut = _fields(answer, question, ("source", "code", "edits"))
     wanted = tuple(name for name in (class_name, old) if name)
-    edits = () if base is None or _string(fields.get("source")).strip() else _edits(fields.get("edits"))
+    # Where edits are handed in, some write into `source` that it is in them.
+    edits = () if base is None or _CODE.search(_string(fields.get("source"))) else _edits(fields.get("edits"))
     if base is not None and edits:
         try:
             source, whole = applied(base, edits), True
@@ -349,12 +350,13 @@ def _handed_in(answer: Answer) -> str:
 
 
 def _edits(value: object) -> tuple[Edit, ...]:
-    """Return edits without marker comments; nothing if these are none. Some services hand a list in as its JSON."""
+    """Return edits without marker comments; nothing if these are none. Some hand in a single one, or all as JSON."""
     if isinstance(value, str):
         try:
             value = json.loads(value[:MAX_ANSWER])
         except (ValueError, RecursionError):
             return ()
+    value = [value] if isinstance(value, dict) else value
     given = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
     pairs = [(_string(one.get("search")), _string(one.get("replace"))) for one in given]
     return tuple(Edit(*(unmarked(text.replace("\r\n", "\n")) for text in pair)) for pair in pairs)

@@ -20,7 +20,9 @@ from stark_lsp.agents.texts import listed, omits
 SHOWN = 8
 """Lines of the source that are shown for an edit that fits nowhere."""
 TOLD = 5
-"""Edits that are told of."""
+"""Edits that fit nowhere, after which no further one is looked at."""
+MOST = 500
+"""Edits that are looked at."""
 _COMPARED = 6_000
 """Lines that are looked at for the nearest one, and"""
 _WIDTH = 200
@@ -54,15 +56,21 @@ def applied(source: str, edits: Iterable[Edit]) -> str:
     Misfit
         Not each of them stands for one place of its own.
     """
+    different = list(dict.fromkeys(edits))
+    if len(different) > MOST:
+        raise Misfit(f"{len(different):,} edits are too many, {MOST} may be made. Hand in the whole file instead.")
     places: list[_Place] = []
     troubles: list[str] = []
-    for number, edit in enumerate(dict.fromkeys(edits), 1):
+    for number, edit in enumerate(different, 1):
         try:
             places.append(_place(source, edit))
         except Misfit as trouble:
-            troubles.append(f"Edit {number}: {trouble}" if len(troubles) < TOLD else f"Edit {number} fits neither.")
+            troubles.append(f"Edit {number}: {trouble}")
+        if len(troubles) == TOLD and number < len(different):
+            troubles.append("Those behind it were not looked at.")
+            break
     if troubles:
-        raise Misfit("\n".join(troubles[: 2 * TOLD]))
+        raise Misfit("\n".join(troubles))
     places.sort(key=lambda place: place.start)
     for one, two in pairwise(places):
         if two.start < one.end:
@@ -78,6 +86,10 @@ def _place(source: str, edit: Edit) -> _Place:
     search, text = edit.search, edit.replace
     if not search.strip():
         raise Misfit("it searches for nothing. Quote the lines that it is to replace, or that it stands next to.")
+    dotted = any(map(omits, search.split("\n")))
+    if any(map(omits, text.split("\n"))) and not (dotted and search in source):
+        # A line of dots that stands there may stay; others would be written into the file.
+        raise Misfit("lines are left out of what is to take its place. Write all of them.")
     found = _occurrences(source, search)
     if len(found) == 1:
         if search.endswith("\n") and text and not text.endswith("\n"):
@@ -110,8 +122,6 @@ def _span(lines: Sequence[str], wanted: Sequence[str], text: str) -> _Place:
     passages = [list(group) for omitted, group in groupby(wanted, key=omits) if not omitted]
     if len(passages) > 2:
         raise Misfit("lines are left out at several places. Make an edit for each, or quote them.")
-    if any(map(omits, text.split("\n"))):
-        raise Misfit("lines are left out of what is to take its place. Write all of them.")
     there = [line.rstrip() for line in lines]
     at: list[int] = []
     for passage in passages:

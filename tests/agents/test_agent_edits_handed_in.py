@@ -42,6 +42,8 @@ async def coded(answer: Answer, settings: AgentSettings | None = None) -> Candid
     [
         answered(edits=[ONE_LINE], summary="One line."),
         answered(edits=[ONE_LINE], source="", summary="One line."),
+        answered(edits=[ONE_LINE], source="See edits.", summary="One line."),
+        answered(edits=ONE_LINE, summary="One line."),
         answered(edits=json.dumps([ONE_LINE]), summary="One line."),
         answered(json.dumps({"edits": [ONE_LINE], "summary": "One line."})),
         answered(f"```json\n{json.dumps({'edits': [ONE_LINE], 'summary': 'One line.'})}\n```"),

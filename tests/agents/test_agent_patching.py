@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stark_lsp.agents import patching
 from stark_lsp.agents.patching import Edit, Misfit, applied
 
 SOURCE = """\
@@ -164,3 +165,20 @@ def test_hostile_edits_take_no_time() -> None:
     for search in ("x\n" * 50_000 + "y", "x" * 200_000, " x \n" * 60_000 + "z", "x\n...\n" * 40_000 + "y"):
         with pytest.raises(Misfit):
             applied(source, [edit(search)] * 20)
+
+
+def test_dots_are_not_written_into_the_source_unless_they_stand_there() -> None:
+    with pytest.raises(Misfit, match="Write all of them"):
+        applied(SOURCE, [edit("        y = x + 1\n        y = torch.relu(y)\n", "        y = x\n        ...\n")])
+    stub = "def f():\n    ...\n"
+    assert applied(SOURCE + stub, [edit(stub, stub.replace("f", "g"))]) == SOURCE + stub.replace("f", "g")
+
+
+def test_edits_that_fit_nowhere_are_looked_at_until_enough_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    monkeypatch.setattr(patching, "_nearest", lambda *of: looked.append(of) or "")
+    with pytest.raises(Misfit, match=r"Edit 5: .*\nThose behind it were not looked at\.$"):
+        applied(SOURCE, [edit(f"nowhere {number}") for number in range(400)])
+    assert len(looked) == patching.TOLD
+    with pytest.raises(Misfit, match="3,000 edits are too many"):
+        applied(SOURCE, [edit(f"nowhere {number}") for number in range(3000)])
