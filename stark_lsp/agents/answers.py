@@ -13,6 +13,7 @@ import json
 import math
 import re
 import tokenize
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
@@ -34,6 +35,8 @@ MAX_ADVICE = 20_000
 TITLE = 100
 _KEPT = 100_000
 """Characters of an answer that could not be used and are kept with the attempt."""
+_WRITTEN = ("source", "code", "edits")
+"""Fields by which a candidate is handed in."""
 _CODE = re.compile(r"^[ \t+-]*(?:class|def)[ \t]+\w", re.MULTILINE)
 """What a source has somewhere, however broken it is."""
 
@@ -201,7 +204,7 @@ def read_kernel(
     NoCandidate
         It was declined, empty, too long, or holds no Python; or its edits do not fit.
     """
-    fields, cut = _fields(answer, question, ("source", "code", "edits"))
+    fields, cut = _fields(answer, question, _WRITTEN)
     wanted = tuple(name for name in (class_name, old) if name)
     # Where edits are handed in, some write into `source` that it is in them.
     edits = () if base is None or _CODE.search(_string(fields.get("source"))) else _edits(fields.get("edits"))
@@ -234,11 +237,24 @@ def read_kernel(
 
 
 def completed(answer: Answer, source: str) -> Answer:
-    """Return an answer by a tool that came without a source or edits as one with this source."""
+    """Return an answer by a tool that came without a source or edits as one with this source.
+
+    Raises
+    ------
+    NoCandidate
+        What it came with is no source and no edits; or a further tool was called with neither, and there is no source.
+    """
     given = answer.tool_input
-    if given is None or not source or any(_holds(given.get(name)) for name in ("source", "code", "edits")):
+    if given is None or any(_holds(given, name) for name in _WRITTEN):
         return answer
-    return replace(answer, tool_input={**given, "source": source})
+    for name in _WRITTEN:
+        value = given.get(name)
+        if value.strip() if isinstance(value, str) else value:
+            form = "a list of objects with `search` and `replace`" if name == "edits" else "a text"
+            raise NoCandidate(f"What you give as `{name}` cannot be used: it must be {form}.")
+    if answer.called and not source:
+        raise NoCandidate("You have written nothing yet: give your source.")
+    return replace(answer, tool_input={**given, "source": source}) if source else answer
 
 
 def _cut_off(answer: Answer, question: Question) -> str:
@@ -260,7 +276,7 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tupl
     beginning = json_beginning(text) if broken else ({}, "")
     whole = ((given, "") for given in (answer.tool_input, *json_objects(text)))
     for given, cut in (*whole, beginning):
-        if isinstance(given, dict) and any(_holds(given.get(name)) for name in wanted):
+        if isinstance(given, dict) and any(_holds(given, name) for name in wanted):
             return given, cut
     if not text.strip() or (broken and text.lstrip().startswith("{") and not code_blocks(text)):
         # What was handed in, as far as it came, is no prose that a plan could be read from.
@@ -362,9 +378,10 @@ def _edits(value: object) -> tuple[Edit, ...]:
     return tuple(Edit(*(unmarked(text.replace("\r\n", "\n")) for text in pair)) for pair in pairs)
 
 
-def _holds(value: object) -> bool:
-    """Whether a field has a text, or edits."""
-    return bool(_string(value).strip()) or bool(_edits(value))
+def _holds(given: Mapping[str, object], name: str) -> bool:
+    """Whether a field has a text, or edits where it is for these."""
+    value = given.get(name)
+    return bool(_edits(value)) if name == "edits" else bool(_string(value).strip())
 
 
 def _string(value: object) -> str:

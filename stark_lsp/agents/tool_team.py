@@ -81,7 +81,7 @@ class ToolTeam(ModelTeam):
             try:
                 if not answer.called or left == 0:
                     return await self._read(question, completed(answer, mine), mine or source)
-                candidate = await self._handed_over(question, answer, mine or source)
+                candidate = await self._handed_over(question, answer, mine, source)
             except NoCandidate as reason:
                 by_tool = answer.called or answer.tool_input is not None
                 if reason.final or (not mine and (not by_tool or left == 0)):
@@ -98,7 +98,7 @@ class ToolTeam(ModelTeam):
         candidate = await self._read(question, given, source)
         return replace(candidate, remark="Its author handed nothing in; this is what it tried last.")
 
-    async def _handed_over(self, question: Question, answer: Answer, source: str) -> Candidate | None:
+    async def _handed_over(self, question: Question, answer: Answer, mine: str, source: str) -> Candidate | None:
         """Return the candidate that a call is about, None if it is about none.
 
         Raises
@@ -112,7 +112,7 @@ class ToolTeam(ModelTeam):
             raise NoCandidate(answer.message or "The call could not be read.")
         if answer.called not in STAGES:
             return None
-        return await self._read(question, completed(answer, source), source)
+        return await self._read(question, completed(answer, mine), mine or source)
 
     async def _next(self, question: Question, answer: Answer, candidate: Candidate | None, trouble: str) -> Question:
         """Return the question that follows a call, with its result; what was answered before has that already."""

@@ -168,6 +168,28 @@ async def test_what_is_whole_is_taken_however_a_conversation_ends(answers: list[
     assert len(questions) == len(answers)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"source": {"path": "x.py"}}, "`source` cannot be used: it must be a text"),
+        ({"source": 5, "edits": []}, "`source` cannot be used"),
+        ({"edits": "not a list", "source": " "}, "`edits` cannot be used: it must be a list of objects"),
+        ({}, "You have written nothing yet"),
+    ],
+)
+async def test_a_call_that_brings_no_source_tries_nothing_else(given: dict[str, object], told: str) -> None:
+    trials = Trials()
+    wrong = call("check", **given)
+    _, questions = await handed_in(in_order(wrong, answered(summary="Done."), answered(source=SOURCE)), trials)
+    assert trials.sources == []
+    assert told in questions[1].turns[0].result
+    assert "has none of source" in questions[2].turns[1].result, "the reference is no candidate"
+    if given:
+        made, questions = await handed_in(in_order(call("check", source=SOURCE), answered(**given), answered()), trials)
+        assert (made.source, trials.sources) == (SOURCE, [SOURCE])
+        assert told in questions[2].turns[1].result
+
+
 async def test_attempts_and_notes_are_read_and_nothing_that_the_settings_forbid_is_offered() -> None:
     helped = Note("r", 3, "Norm", ("mean",), "", "", "", "One pass", VerdictStatus.OK, gain=Interval(2.0, 1.9, 2.1))
     failed = replace(helped, title="Two passes", status=VerdictStatus.WRONG_RESULT, gain=None)
