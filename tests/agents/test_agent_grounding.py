@@ -249,6 +249,26 @@ def test_the_report_of_a_node_is_made_from_what_is_stored() -> None:
     assert report(ROOT.candidate, FIRST.plan, replace(FIRST.candidate, source=edited)).startswith("line ")
 
 
+@pytest.mark.parametrize(("old", "new"), [("    ", "\t"), ("\t", "    "), ("  ", "    "), ("    ", "  ")])
+def test_how_indentation_is_written_is_no_edit(old: str, new: str) -> None:
+    source = "class M:\n>def f(self, x):\n>>for i in x:\n>>>y = i\n>>z = 1\n>>return z\n"
+    annotated = marked(source, 4).replace(">>>", old * 3).replace(">>", old * 2).replace("\n>d", f"\n{old}d")
+
+    def outside(text: str) -> list[Span] | None:
+        return edited_outside(annotated, text.replace(">", new))
+
+    assert outside(source.replace("z = 1", "z = 2")) == []
+    assert outside(source.replace(">>return", ">>>return")) == [Span(5, 5)], "a level deeper"
+    assert outside(source.replace("y = i", "y = -i")) == [Span(3, 3)]
+    assert outside("HELPER = 1\n" + source.replace("z = 1", "z = HELPER")) == []
+
+
+def test_a_line_at_the_margin_of_a_kernel_moves_none_behind_it() -> None:
+    line = KERNEL.splitlines().index("    if (i < n) y[i] = 0.0f;") - 1
+    changed_ = KERNEL.replace("    if (i", "#pragma unroll\n    if (i")
+    assert edited_outside(marked(KERNEL, line), changed_) == []
+
+
 def test_many_places_are_told_in_short() -> None:
     spans = tuple(Span(3 * n, 3 * n + n % 2) for n in range(12))
     assert described(spans).startswith("line 1, lines 4–5, line 7")

@@ -1,8 +1,8 @@
 """What a code agent changed, held against the lines that its plan marked (paper, section 4.3).
 
 A candidate may change every line between the marks, and may bring what these lines need: imports, and definitions at
-module level that were not there before. Comments, docstrings, spacing and the name of the class count as nothing.
-Everything else is an edit outside the anchors.
+module level that were not there before. Comments, docstrings, spacing, how wide a level of indentation is and the name
+of the class count as nothing. Everything else is an edit outside the anchors.
 
 Nothing of this is stored: the parent's plan and both sources are, and `report` tells the same from them at any time.
 """
@@ -70,13 +70,37 @@ def edited_outside(annotated: str, source: str, names: tuple[str, str] = ("", ""
     if not before or not comparable([text for _, text in before], [text for _, text in after]):
         return None
     allowed = {line for span in parsed.spans for line in range(span.start, span.end + 1)}
-    outside = _changed(before, after, allowed)
+    outside = _outside(before, after, allowed)
     if outside and helpers:
         # One that is an old function by a new name, which was changed between marks, kept its other lines.
         after = _lines(source, _silent(after_tree, ()), ("", ""))
         if comparable([text for _, text in before], [text for _, text in after]):
-            outside &= _changed(before, after, allowed)
+            outside &= _outside(before, after, allowed)
     return spans_of(outside)
+
+
+def _outside(before: list[tuple[int, str]], after: list[tuple[int, str]], allowed: set[int]) -> set[int]:
+    """Return which lines outside of what is allowed were changed; how wide a level of indentation is does not count."""
+    changed = _changed(before, after, allowed)
+    # By levels alone a line at the left margin of a kernel, such as `#pragma unroll`, would move those behind it.
+    old, new = _levels(before), _levels(after)
+    if changed and comparable([text for _, text in old], [text for _, text in new]):
+        changed &= _changed(old, new, allowed)
+    return changed
+
+
+def _levels(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return lines indented by one blank for each level of those before them that they stand in."""
+    found: list[tuple[int, str]] = []
+    open_at: list[int] = []
+    for number, text in lines:
+        words = text.lstrip()
+        at = len(text) - len(words)
+        while open_at and open_at[-1] >= at:
+            open_at.pop()
+        found.append((number, " " * len(open_at) + words))
+        open_at.append(at)
+    return found
 
 
 def _changed(before: list[tuple[int, str]], after: list[tuple[int, str]], allowed: set[int]) -> set[int]:
