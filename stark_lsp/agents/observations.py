@@ -124,7 +124,7 @@ class Attempt:
     remark: str
     """What its author did against the instructions, such as being cut off; empty if nothing."""
     outside: str
-    """Where its code left the lines that its plan marked; empty if nowhere."""
+    """Lines that its code changed and its plan did not mark, quoted; empty if none."""
     result: Result
 
 

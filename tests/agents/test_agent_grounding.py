@@ -210,7 +210,7 @@ def test_edits_elsewhere_are_outside(old: str, new: str, line: str) -> None:
     assert len(found) == 1
     near = LINES[max(0, found[0].start - 1) : found[0].end + 1]
     assert any(line in text for text in near)
-    assert described(found) == f"line {found[0].start + 1}"
+    assert described(found, SLICE).strip("`") in "\n".join(near)
 
 
 def test_comments_docstrings_and_spacing_are_no_edits() -> None:
@@ -246,7 +246,7 @@ def test_the_report_of_a_node_is_made_from_what_is_stored() -> None:
     edited = FIRST.candidate.source.replace("torch.ones(features)", "torch.ones(features) * 1.0")
     assert FIRST.plan is not None
     assert report(ROOT.candidate, FIRST.plan, FIRST.candidate) == ""
-    assert report(ROOT.candidate, FIRST.plan, replace(FIRST.candidate, source=edited)).startswith("line ")
+    assert report(ROOT.candidate, FIRST.plan, replace(FIRST.candidate, source=edited)).startswith("`self.scale = ")
 
 
 @pytest.mark.parametrize(("old", "new"), [("    ", "\t"), ("\t", "    "), ("  ", "    "), ("    ", "  ")])
@@ -271,8 +271,9 @@ def test_a_line_at_the_margin_of_a_kernel_moves_none_behind_it() -> None:
 
 def test_many_places_are_told_in_short() -> None:
     spans = tuple(Span(3 * n, 3 * n + n % 2) for n in range(12))
-    assert described(spans).startswith("line 1, lines 4–5, line 7")
-    assert described(spans).endswith("and 4 more places")
+    told = described(spans, "".join(f"  line {number} `\n" for number in range(40)))
+    assert told.startswith("`line 0 '`, `line 3 '` to `line 4 '`, `line 6 '`")
+    assert told.endswith("and 4 more places")
 
 
 @given(st.text(st.sampled_from("ab\n }#x=1"), max_size=300), st.text(st.sampled_from("ab\n }#x=1"), max_size=300))

@@ -191,7 +191,7 @@ async def test_edits_outside_the_marks_are_noted_and_told_to_later_agents() -> N
     assert made.source == OUTSIDE
     (note,) = notes
     assert note[0] == 4
-    assert note[1].startswith("Edits outside the marked lines: line ")
+    assert note[1].startswith("Edits outside the marked lines: `")
     node = Node(4, 0, AgentRole.CODE, made, FIRST_PLAN, FIRST.verdict)
     assert report(ROOT.candidate, FIRST_PLAN, made) != ""
     question = agents.frame.question(ModelRole.PLAN, context(ROOT, (ROOT, node)), TOOLS[ModelRole.PLAN])
@@ -243,8 +243,8 @@ async def test_instructions_and_explanations_are_kept_and_shown_later() -> None:
         body = agents.frame.question(ModelRole.PLAN, context(selected, (ROOT, one, two)), TOOLS[ModelRole.PLAN]).body
         assert body.count("> Read once, write once.") == 1, "the instruction, not its title alone"
         assert body.count("> One thread for each element.") == 1
-        assert "its author says.** Everything in one expression." in body
-        assert "What had been wrong, its author says.** A typo." in body
+        assert "its author says.**\n\n> Everything in one expression." in body
+        assert "What had been wrong, its author says.**\n\n> A typo." in body
 
 
 async def test_advice_at_the_marks_reaches_the_code_agent() -> None:

@@ -323,7 +323,7 @@ async def test_nothing_to_propose_after_a_plan_leaves_a_gap_in_the_numbers() -> 
 
 
 async def test_what_left_nothing_to_judge_is_no_verdict_on_the_same_source_after_a_restart() -> None:
-    refused = node(1, 0, Verdict(VerdictStatus.NO_CANDIDATE, "Edits outside the marked lines: line 3."), "# the same")
+    refused = node(1, 0, Verdict(VerdictStatus.NO_CANDIDATE, "Edits outside the marked lines: `x = y`."), "# the same")
     pending = node(2, 0, None, "# the same")
     engine = make_engine(tree=tree_of(refused, pending), settings=SearchSettings(attempts=2))
     await engine.run()

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from stark_lsp.agents.grounding.alignment import meaning, opcodes
 from stark_lsp.agents.grounding.markers import parse as parse_markers
 from stark_lsp.agents.grounding.markers import strip
+from stark_lsp.agents.texts import one_line
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Span
@@ -120,17 +121,18 @@ def _changed(before: list[tuple[int, str]], after: list[tuple[int, str]], allowe
 
 
 def report(parent: Candidate, plan: Plan, candidate: Candidate) -> str:
-    """Return where a candidate changed its parent outside the anchors of its plan, in words; empty if nowhere."""
+    """Return which lines of its parent a candidate changed outside the anchors of its plan, quoted; empty if none."""
     names = (parent.class_name, candidate.class_name)
-    return described(edited_outside(plan.annotated_source, candidate.source, names) or ())
+    spans = edited_outside(plan.annotated_source, candidate.source, names)
+    return described(spans, parse_markers(plan.annotated_source).source) if spans else ""
 
 
-def described(spans: Sequence[Span]) -> str:
-    """Return lines as words, for instance `line 3, lines 7–9`."""
-    places = [
-        f"line {span.start + 1}" if span.start == span.end else f"lines {span.start + 1}–{span.end + 1}"
-        for span in spans
-    ]
+def described(spans: Sequence[Span], source: str) -> str:
+    """Return lines in words, for instance `` `x = y`, `def f(x):` to `return x` ``: their numbers in a slice of a file
+    or in an attempt would tell nobody anything."""
+    lines = split_lines(source)
+    ends = [[one_line(lines[at], 60).replace("`", "'") for at in sorted({span.start, span.end})] for span in spans]
+    places = [" to ".join(f"`{line}`" for line in lines_) for lines_ in ends]
     more = f" and {len(places) - 8} more places" if len(places) > 8 else ""
     return ", ".join(places[:8]) + more
 
