@@ -72,6 +72,8 @@ class Workspace:
         return [listing.summary(run, self.store) for run in here[:limit]]
 
     def _inside(self, file: str) -> str:
+        if "\0" in file:
+            raise BadInput("The name of a file cannot hold a NUL character.", cure="Name a file of the workspace.")
         path = os.path.abspath(file)
         if not self.holds(path):
             raise BadInput(

@@ -211,6 +211,7 @@ def test_the_original_is_profiled(agent: Agent) -> None:
         ("judge", {"reference": "nothing.py", "candidate": "right.py"}, "There is no such file"),
         ("judge", {"reference": "norm.py::Nobody", "candidate": "right.py"}, "Modules in this file: Model."),
         ("judge", {"reference": "norm.py", "candidate": "right.py::Nobody"}, "Classes in this file: ModelNew."),
+        ("judge", {"reference": "norm.py\0", "candidate": "right.py"}, "cannot hold a NUL"),
         ("judge", {"reference": "../norm.py", "candidate": "right.py"}, "outside of the workspace"),
         ("judge", {"reference": "norm.py", "candidate": "/etc/passwd"}, "outside of the workspace"),
         ("profile", {"reference": "outside.py"}, "outside of the workspace"),
