@@ -215,7 +215,7 @@ def read_kernel(
             raise NoCandidate(f"The edits do not fit. {trouble}", text=_handed_in(answer) or _kept(answer)) from trouble
         summary = _said(fields, "summary", MAX_ADVICE) or _said(fields, "cause", MAX_ADVICE)
     elif fields:
-        given = _string(fields.get("source") or fields.get("code"))
+        given = _given(fields)
         # Some wrap it in a block, or write around it what belongs into the summary.
         source = given if is_python(given) else _in_block(given, wanted)
         whole = cut not in ("source", "code")
@@ -274,8 +274,11 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tupl
     text = _spoken(answer)
     broken = bool(answer.message) or answer.stop is StopReason.MAX_TOKENS
     beginning = json_beginning(text) if broken else ({}, "")
-    whole = ((given, "") for given in (answer.tool_input, *json_objects(text)))
-    for given, cut in (*whole, beginning):
+    # What stands in a text may be about something else, such as the `code` of an error.
+    found = [
+        one for one in json_objects(text) if "source" not in wanted or one.get("edits") or _CODE.search(_given(one))
+    ]
+    for given, cut in (*((one, "") for one in (answer.tool_input, *found)), beginning):
         if isinstance(given, dict) and any(_holds(given, name) for name in wanted):
             return given, cut
     if not text.strip() or (broken and text.lstrip().startswith("{") and not code_blocks(text)):
@@ -391,6 +394,11 @@ def _string(value: object) -> str:
     if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
         return "\n".join(line.rstrip("\n") for line in value) + "\n"
     return ""
+
+
+def _given(fields: Mapping[str, object]) -> str:
+    """Return the source that was handed in."""
+    return _string(fields.get("source") or fields.get("code"))
 
 
 def _said(fields: dict[str, Any], name: str, limit: int) -> str:

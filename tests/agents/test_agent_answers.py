@@ -71,6 +71,7 @@ def outcome(answer: Answer, role: ModelRole) -> PlanAnswer | KernelAnswer | NoCa
         answered(json.dumps({"source": GOOD, "summary": "as JSON"})),
         answered(f"```json\n{json.dumps({'source': GOOD})}\n```"),
         answered(f"Here it is: {json.dumps({'source': GOOD})} Hope it helps."),
+        answered(f'It gave {{"code": "E1"}} before.\n```python\n{GOOD}```'),
         answered(f"<tool_call>{json.dumps(CALL)}</tool_call>"),
         answered(f"```json\n{json.dumps(CALL)}\n```"),
         answered(json.dumps([{"type": "function", "function": CALL}])),

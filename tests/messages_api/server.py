@@ -342,7 +342,7 @@ class _Handler(BaseHTTPRequestHandler):
         request.reply = reply
         error = {"type": "error", "error": {"type": reply.error_type, "message": reply.error}, "request_id": "req_test"}
         if reply.body is not None:
-            kind = "application/json" if reply.body[:1] in ("{", "d") else "text/html"
+            kind = "text/html" if reply.body.startswith("<") else "application/json"
             self._send(request, reply.status, reply.body.encode(), kind, reply.headers)
         else:
             self._json(request, reply.status, error, reply.headers)
