@@ -123,6 +123,13 @@ async def test_the_mark_of_the_end_is_the_end(serve: Any, chat: Any, end: bytes)
     assert (answer.tool_input, answer.stop, len(server.requests)) == (PLAN, StopReason.COMPLETE, 1)
 
 
+async def test_an_answer_of_nothing_that_was_paid_for_is_one(serve: Any, chat: Any) -> None:
+    server = serve([Reply(raw=chunk(usage=USED) + DONE)])
+    answer = await chat(server).ask(question())
+    assert (answer.message, answer.usage.output_tokens) == ("The model answered nothing.", 9000)
+    assert len(server.requests) == 1
+
+
 async def test_an_answer_without_that_mark_or_a_reason_broke_off(serve: Any, chat: Any) -> None:
     server = serve([Reply(raw=CALLED), Reply(raw=CALLED + ENDED + DONE)])
     assert (await chat(server).ask(question())).troubles == ("the answer broke off",)

@@ -137,8 +137,7 @@ class AnswerReader:
 
     def done(self) -> None:
         """Take the mark at the end of a stream; it ends what has come, though nothing said why."""
-        self.finished = self.finished or self._size > 0
-        self.over = True
+        self.finished = self.finished or self.started
 
     @property
     def _read(self) -> int:
