@@ -72,6 +72,10 @@ async def test_a_wait_longer_than_allowed_is_not_begun(serve: Any, connect: Any)
     assert len(server.requests) == 1
 
 
+SMALL = "the request exceeds the available context size, try increasing it"
+"""As llama.cpp says it."""
+
+
 @pytest.mark.parametrize(
     ("reply", "told", "cure"),
     [
@@ -82,6 +86,7 @@ async def test_a_wait_longer_than_allowed_is_not_begun(serve: Any, connect: Any)
         (replies.fault(402, "billing_error", "Payment required"), "wants to be paid", "Billing"),
         (replies.too_long(), "longer than claude-sonnet-5-5 can read", "larger context"),
         (replies.fault(413, "request_too_large", "too many bytes"), "longer than", "larger context"),
+        (replies.fault(500, "exceed_context_size_error", SMALL), "longer than", "larger context"),
         (replies.fault(400, "invalid_request_error", "tools.0: strange"), "refused the question", "settings"),
         (Reply(status=404, body="<html>nothing here</html>"), "has no model", "ANTHROPIC_BASE_URL"),
     ],

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stark_lsp.agents.grounding.alignment import check, located, meaning, realign
-from stark_lsp.agents.grounding.edits import MARKED_LINE, comparable, readable, spans_of
+from stark_lsp.agents.grounding.edits import MARKED_LINE, comparable, described, readable, spans_of
 from stark_lsp.agents.grounding.markers import annotate, parse
 from stark_lsp.agents.texts import one_line
 from stark_lsp.core.plan import Anchor
@@ -77,8 +77,9 @@ def ground(selected: str, annotated: str) -> GroundedPlan:
     found = [(span, note) for span, note in zip(realign(selected, annotated), notes, strict=True) if span is not None]
     remark = ""
     if changed:
-        lines = ", ".join(str(line + 1) for line in changed[:6]) + (", …" if len(changed) > 6 else "")
-        remark = f"The plan changed more than marks (line {lines}); its marks were carried over."
+        # Quoted: their numbers in a slice of a file or in an attempt would tell nobody anything.
+        lines = described([Span(line, line) for line in changed], selected)
+        remark = f"The plan changed more than marks ({lines}); its marks were carried over."
     lost = len(parsed.spans) - len(found)
     if not found:
         return GroundedPlan(selected, remark="The plan marked lines that are not in the source.")

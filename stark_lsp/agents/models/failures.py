@@ -252,6 +252,8 @@ def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
         return TroubleKind.CREDIT
     if _DECLINED.search(words) and (status is None or status in (400, 403)):
         return TroubleKind.DECLINED
+    if status == 413 or (_TOO_LONG.search(words) and (status is None or status >= 500)):
+        return TroubleKind.TOO_LONG  # llama.cpp says so by a 500
     # Where there is a status it is more certain than the type: Ollama calls every refusal an `api_error`.
     if kind in _PASSING_TYPES if status is None else status in _PASSING or status >= 500:
         return TroubleKind.AGAIN
@@ -263,7 +265,7 @@ def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
         return TroubleKind.MODEL
     if status is not None and 300 <= status < 400:
         return TroubleKind.ELSEWHERE
-    if status == 413 or _TOO_LONG.search(words):
+    if _TOO_LONG.search(words):
         return TroubleKind.TOO_LONG
     if _CREDIT.search(words):
         return TroubleKind.CREDIT
