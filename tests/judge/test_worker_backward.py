@@ -64,13 +64,74 @@ def test_gradients_that_rounding_moves_a_little_are_drawn_twice_and_others_go_on
     step = Backward._step
     monkeypatch.setattr(Backward, "_step", lambda *given: steps.append(1) or step(*given))
     make_reference(tmp_path / "one", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
-    assert len(steps) == 1 + 2
+    # With the constructor's weights, with others, and there once more with a call between.
+    assert len(steps) == 2 * (1 + 2) + 1
     steps.clear()
     # A single weight's gradient, zero but for rounding or exactly zero, may stay as it was.
     init = f"{WEIGHT}\nself.shift = torch.nn.Parameter(torch.zeros(1))"
     still = "return x * self.weight + self.shift * 0.0"
     make_reference(tmp_path / "other", still, "torch.randn(16, 8)", init=init, gradients=True)
-    assert len(steps) == 1 + DRAWS
+    assert len(steps) == 2 * (1 + DRAWS) + 1
+
+
+LINEAR = "self.lin = torch.nn.Linear(8, 8)\nself.gamma = torch.nn.Parameter(torch.ones(8))"
+SCALED = "return F.linear(x, self.lin.weight, self.lin.bias) * self.gamma"
+SAVES = """
+class Form(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, gamma, module):
+        ctx.save_for_backward(x, weight, bias, gamma)
+        ctx.module, module.kept = module, (x, weight, bias, gamma)
+        return torch.nn.functional.linear(x, weight, bias) * gamma
+
+    @staticmethod
+    def backward(ctx, gradient):
+        {before}
+        with torch.enable_grad():
+            given = [one.detach().requires_grad_() for one in {saved}]
+            result = torch.nn.functional.linear(*given[:3]) * given[3]
+        found = torch.autograd.grad(result, given, gradient{scale})
+        return (*found, None)
+"""
+RIGHTLY = {"before": "pass", "saved": "ctx.saved_tensors", "scale": ""}
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({}, ""),
+        ({"scale": " / ctx.saved_tensors[3].detach()"}, "is wrong: off by"),
+        ({"saved": "ctx.module.kept"}, "gradient of "),
+        ({"before": "if not ctx.needs_input_grad[0]: return None, None, None, None, None"}, "require no gradients"),
+    ],
+    ids=["right", "a factor that is one at first", "of the latest call", "nothing for a first layer"],
+)
+def test_gradients_are_those_of_other_weights_and_other_uses_too(
+    tmp_path: Path, how: dict[str, str], words: str
+) -> None:
+    reference = make_reference(tmp_path / "reference", SCALED, "torch.randn(16, 8)", init=LINEAR, gradients=True)
+    body = "return Form.apply(x, self.lin.weight, self.lin.bias, self.gamma, self)"
+    before = SAVES.format(**{**RIGHTLY, **how})
+    status, message = finding(reference, tmp_path / "candidate", body, init=LINEAR, before=before)
+    assert status == ("WRONG_RESULT" if words else "OK"), message
+    assert words in message
+
+
+def test_what_flows_into_a_complex_output_is_complex(tmp_path: Path) -> None:
+    body, inputs = "return torch.view_as_complex(x * self.weight)", "torch.randn(16, 8, 2)"
+    init = "self.weight = torch.nn.Parameter(torch.ones(2))"
+    reference = make_reference(tmp_path / "reference", body, inputs, init=init, gradients=True)
+    wrong = "return torch.complex(x[..., 0] * self.weight[0], (x[..., 1] * self.weight[1]).detach())"
+    status, _ = finding(reference, tmp_path / "candidate", wrong, init=init)
+    assert status == "WRONG_RESULT"
+
+
+def test_a_step_has_the_outputs_of_the_original_too(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    body = f"{BODY} + (1.0 if x.requires_grad else 0.0)"
+    status, message = finding(reference, tmp_path / "candidate", body, init=WEIGHT)
+    assert status == "WRONG_RESULT"
+    assert "Its output is wrong" in message
 
 
 def test_a_result_without_a_gradient_is_wrong(tmp_path: Path) -> None:

@@ -222,8 +222,8 @@ def written_over(
         (
             written_over(
                 "outputs",
-                {"k": "dict", "v": [["gradient of input 1", {"k": "tensor", "v": 0}]]},
-                [torch.ones(7, 13, dtype=torch.uint8)],
+                {"k": "dict", "v": [["gradient of w", {"k": "tensor", "v": 0}]]},
+                [torch.ones(13, dtype=torch.uint8)],
                 dtype="uint4",
             ),
             "CHEATED",

@@ -32,6 +32,7 @@ TOLERANCE = 0.05
 """Relative error of a candidate's; a wrong formula is off by far more."""
 DRAWS = 5
 """So often they are moved: one that is zero but for rounding has few values to choose from, and may stay by chance."""
+OF_INPUT = f"{compare.GRADIENT}input "
 SETTLED = 1e-4
 """Relative change up to which a gradient, if it changed at all, is no mere rounding: that comes so close by chance in
 one draw of ten thousand, so two are enough then."""
@@ -46,13 +47,19 @@ class Backward:
 
     The inputs are as the user makes them; the reference has the weights that belong to the case.
 
+    Parameters
+    ----------
+    between
+        File of the inputs of a call that a candidate makes between forward and backward, see `forward.training_step`;
+        nothing where the class does not bear it.
+
     Raises
     ------
     Exception
         The class does not bear it.
     """
 
-    def __init__(self, reference: Reference, case: Case) -> None:
+    def __init__(self, reference: Reference, case: Case, between: str = "") -> None:
         roomy = reference.device == "cuda" and _nbytes(reference, case) <= torch.cuda.mem_get_info()[1] // SHARE
         self.device = reference.device if roomy else "cpu"
         """Where they are compared."""
@@ -76,17 +83,43 @@ class Backward:
             if seed > 0 and all(not _steady(seen) or _settled(seen) for seen in changes.values()):
                 break
         self._steady = [name for name, seen in changes.items() if _steady(seen)]
+        self.between = between if between and self._bears(reference, case, flows, between) else ""
+        """As it was given."""
 
-    def _step(self, reference: Reference, arguments: Any, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
+    def _bears(self, reference: Reference, case: Case, flows: list[torch.Tensor | None], between: str) -> bool:
+        """Whether the original's own gradients stay where it is called once more before backward."""
+        arguments, others = reference.arguments(case.inputs_path), reference.arguments(between)
+        try:
+            found = self._step(reference, arguments, flows, others)
+        except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
+            return False
+        return all(_off(self.expected[name], found[name]) <= TOLERANCE for name in self._steady)
+
+    def _step(
+        self, reference: Reference, arguments: Any, flows: list[torch.Tensor | None], between: Any = None
+    ) -> dict[str, torch.Tensor]:
         reference.begin()
-        results = forward.step(reference.module, arguments, modules.TRAINING, flows)
-        return _gradients(tensorfile.capture(results, self.device))
+        results = forward.step(reference.module, arguments, modules.TRAINING, flows, between=between)
+        return _results(tensorfile.capture(results, self.device))
 
-    def problem(self, found: tensorfile.Loaded) -> str:
-        """Return what is wrong with a candidate's gradients, for a person; empty if nothing."""
-        given = _gradients(found)
+    @property
+    def flows(self) -> bool:
+        """Whether anything but zeros comes through."""
+        return any(one.any() for name, one in self.expected.items() if name.startswith(compare.GRADIENT))
+
+    def problem(self, found: tensorfile.Loaded, *, leaves: bool = True) -> str:
+        """Return what is wrong with a candidate's step, for a person; empty if nothing.
+
+        Parameters
+        ----------
+        leaves
+            Whether its inputs required gradients.
+        """
+        given = _results(found)
         others = {name: one for name, one in given.items() if name not in self.expected}
-        for name in self._steady:
+        names = [name for name in self._steady if leaves or not name.startswith(OF_INPUT)]
+        where = "" if leaves else ", where its inputs require no gradients"
+        for name in names:
             expected, tensor = self.expected[name], given.get(name)
             # What loads the original's weights may call them otherwise.
             renamed = [] if tensor is not None else [other for other, one in others.items() if _alike(expected, one)]
@@ -98,7 +131,7 @@ class Backward:
                 return f"It has {shape} for the {name}, which is of shape {tuple(expected.shape)}."
             off = _off(expected, tensor)
             if not off <= TOLERANCE:
-                return f"Its {name} is wrong: off by {off:.0%} of the original's (root mean square)."
+                return f"Its {name} is wrong: off by {off:.0%} of the original's (root mean square){where}."
         return ""
 
 
@@ -116,23 +149,26 @@ def _settled(changes: list[float]) -> bool:
     return all(0.0 < change <= SETTLED for change in changes)
 
 
-def _gradients(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
-    """Return the gradients of a step by name."""
-    return {
-        path.strip("[']"): loaded.tensors[number]
-        for path, number in values.places(loaded.skeleton).items()
-        if path.startswith(f"['{compare.GRADIENT}")
-    }
+def _results(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
+    """Return the gradients of a step, and its outputs that are no integers, by name."""
+    found = {}
+    for path, number in values.places(loaded.skeleton).items():
+        tensor = loaded.tensors[number]
+        if path.startswith(f"['{compare.GRADIENT}"):
+            found[path.strip("[']")] = tensor
+        elif path.startswith("['output") and (tensor.is_floating_point() or tensor.is_complex()):
+            found[compare.name_of("output", path)] = tensor
+    return found
 
 
-def prepare(reference: Reference, case: Case) -> Backward | None:
+def prepare(reference: Reference, case: Case, between: str = "") -> Backward | None:
     """Return the original's gradients; None where there are none, or they cannot be had."""
     if not reference.gradients or reference.mode == modules.TRAINING or _nbytes(reference, case) > LIMIT:
         return None
     try:
         # Without parameters, too, somebody trains through it; hardly where nothing but zeros comes through.
-        found = Backward(reference, case)
-        return found if reference.differentiable or any(one.any() for one in found.expected.values()) else None
+        found = Backward(reference, case, between)
+        return found if reference.differentiable or found.flows else None
     except NothingToTrain:
         return None
     except Exception as error:  # noqa: BLE001 - the user's class, which may never have been trained

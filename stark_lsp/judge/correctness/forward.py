@@ -69,6 +69,8 @@ class Forward:
         fingerprints: bool = False,
         late: bool = False,
         gradients: bool = False,
+        leaves: bool = True,
+        between: str = "",
         exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Call the module once on the inputs of a file.
@@ -98,6 +100,8 @@ class Forward:
             stream, so that kernels that do not wait for it compute from NaN.
         gradients
             Record gradients; for training they are in any case.
+        leaves, between
+            See `training_step`; the latter a tensor file.
         exchange
             GPU memory shared with the judge, which tensors travel by.
 
@@ -119,11 +123,12 @@ class Forward:
         del loaded
         mode = modules.TRAINING if cotangents else mode
         flows = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
+        others = tensorfile.load(between, device=device, exchange=exchange).tree(device, lookup) if between else None
         arriving = late and device == "cuda" and modules.nbytes_of(arguments) <= LATE_LIMIT
         with poisoned(device, poison or []):
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
-            result = step(module, arguments, mode, flows, gradients=gradients)
+            result = step(module, arguments, mode, flows, gradients=gradients, leaves=leaves, between=others)
             modules.synchronize(device)
         differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
         result = modules.detached(result)
@@ -169,6 +174,8 @@ def step(
     cotangents: list[torch.Tensor | None] | None = None,
     *,
     gradients: bool = False,
+    leaves: bool = True,
+    between: Arguments | None = None,
 ) -> Any:
     """Call the module, with `gradients` where they are recorded; returns what is compared.
 
@@ -182,7 +189,8 @@ def step(
             return module(*args, **kwargs)
     _manual_seed(DRAWN_SEED)
     with kept_buffers(module):
-        found = collected(module, arguments, training_step(module, arguments, cotangents or []))
+        result = training_step(module, arguments, cotangents or [], leaves=leaves, between=between)
+        found = collected(module, arguments, result)
         for name, buffer in module.named_buffers():
             found[f"buffer {name} after the step"] = buffer.detach().clone()
     return found
@@ -242,7 +250,14 @@ def _buffers(module: Any) -> list[tuple[str, torch.Tensor]]:
     return [(name.replace("_orig_mod.", ""), buffer) for name, buffer in module.named_buffers()]
 
 
-def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tensor | None]) -> Any:
+def training_step(
+    module: Any,
+    arguments: Arguments,
+    cotangents: list[torch.Tensor | None],
+    *,
+    leaves: bool = True,
+    between: Arguments | None = None,
+) -> Any:
     """Run forward and backward once; gradients are left in `.grad` of floating inputs and of parameters.
 
     Parameters
@@ -250,6 +265,11 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
     cotangents
         For each output tensor, as `in_order` has them, the gradient that flows into it; None for one that has none,
         such as indices.
+    leaves
+        Whether inputs require gradients; those of a first layer do not, and outputs that lead back to nothing else then
+        have none.
+    between
+        What the module is called with between forward and backward, as where two towers share it.
 
     Returns
     -------
@@ -263,14 +283,17 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
     """
     args, kwargs = arguments
     for tensor in differentiable(arguments):
-        tensor.requires_grad_()
+        tensor.requires_grad_(leaves)
         tensor.grad = None
     for parameter in module.parameters():
         parameter.grad = None
     with modules.forward_context(modules.TRAINING):
         result = module(*args, **kwargs)
+        if between is not None:
+            module(*between[0], **between[1])
         found = in_order(result)
         pairs = [(tensor, flow) for tensor, flow in zip(found, cotangents) if flow is not None]
+        pairs = pairs if leaves else [pair for pair in pairs if pair[0].requires_grad]
         for number, (tensor, flow) in enumerate(pairs):
             if not tensor.requires_grad:
                 raise NoGradient(
@@ -312,7 +335,8 @@ def random_cotangents(result: Any, number: int = 0) -> list[torch.Tensor | None]
         device = tensor.device
         if device not in generators:
             generators[device] = torch.Generator(device).manual_seed(COTANGENT_SEED + number)
-        return torch.randn(tensor.shape, generator=generators[device], device=device).to(tensor.dtype)
+        kind = torch.complex64 if tensor.is_complex() else torch.float32
+        return torch.randn(tensor.shape, generator=generators[device], device=device, dtype=kind).to(tensor.dtype)
 
     return [random(tensor) if tensor.requires_grad else None for tensor in in_order(result)]
 

@@ -17,6 +17,7 @@ from ..reference.examine import first_rows, unchanged
 from ..reference.reference import Reference
 from ..transport import claims, tensorfile, values
 from . import buffers, compare, layout
+from .backward import Backward
 from .classify import Ask, Failed, Finding
 from .difference import equal, relative_errors
 
@@ -108,7 +109,8 @@ class Verifier:
         self._repeat(first, "Called again with equal inputs, it gave another result: ")
         for case in plain[1:] + [case for case in reference.special if not case.trained]:
             self._check(case)
-        self._check_gradients(first)
+        # As of a first layer; with other weights the inputs have gradients too.
+        self._check_gradients(first, reference.backward, leaves=reference.moved is None)
         self._check_buffers(first)
         self._check_trained()
 
@@ -122,17 +124,19 @@ class Verifier:
         find = partial(buffers.problem, expected.expected, tolerance=self.reference.tolerance)
         self._claimed("buffers", path, case.outputs.nbytes + buffers.LIMIT, "cpu", find)
 
-    def _check_gradients(self, case: Case) -> None:
-        """Compare gradients with the original's."""
+    def _check_gradients(self, case: Case, expected: Backward | None, *, leaves: bool) -> None:
+        """Compare gradients with the original's; see `forward.training_step` for `leaves`."""
         if self._without_gradient:
             raise Failed(Finding("WRONG_RESULT", WITHOUT_GRADIENT))
-        expected = self.reference.backward
         if expected is None or self.weights_message:
             return
         path = os.path.join(self.runner.files.out, "gradients.raw")
         inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
-        self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents)
-        self._claimed("gradients", path, case.outputs.nbytes + expected.nbytes, expected.device, expected.problem)
+        between = self.runner.give(expected.between) if expected.between else ""
+        how = {"cotangents": cotangents, "leaves": leaves, "between": between}
+        self.ask("forward", "forward", inputs=inputs, outputs=path, **how)
+        find = partial(expected.problem, leaves=leaves)
+        self._claimed("gradients", path, case.outputs.nbytes + expected.nbytes, expected.device, find)
 
     def _claimed(
         self, what: str, path: str, nbytes: int, device: str, find: Callable[[tensorfile.Loaded], str]
@@ -164,6 +168,9 @@ class Verifier:
         self.ask("load", "rebuild", weights=self.runner.give(self.reference.trained_path))
         for case in cases:
             self._check(case)
+        if self.reference.moved is not None:
+            moved = next(case for case in self.reference.cases if case.trained)
+            self._check_gradients(moved, self.reference.moved, leaves=True)
         if stale is not None:
             stale.finding.message = f"{STALE_WEIGHTS}: {stale.finding.message}"
             raise stale

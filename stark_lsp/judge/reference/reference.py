@@ -77,6 +77,8 @@ class Reference(Original):
         """Whether gradients then lead back from a result, as its parameters have some."""
         self.backward: backward.Backward | None = None
         """The gradients that a candidate is to have where it is called in eval mode; None where none are compared."""
+        self.moved: backward.Backward | None = None
+        """The same with other weights than the constructor's: a factor of one, or of zero, may be left out there."""
         self.kept: list[str] = []
         """Attributes and globals that each call changes, such as `self.stats`."""
         self.buffers: buffers.Buffers | None = None
@@ -138,6 +140,9 @@ class Reference(Original):
             case = self._seeded(drawn.randrange(1 << 31), CaseKind.MOVED_WEIGHTS, index)
             if index == plain:
                 examination.measure_moved(case)
+                if self.backward is not None:
+                    between = self.cases[0].inputs_path if self.buffers is None else ""
+                    self.moved = backward.prepare(self, case, between)
         if unusual is not None and trained is not None:
             unusual.make_moved()
         self.module.load_state_dict(initial, strict=False)
@@ -163,7 +168,7 @@ class Reference(Original):
         self._save_weights(self.module)
         self.cases, self._held, self.notes, self._kept = [], [], [RESCALED], 0
         self.changes_inputs = self.differentiable = False
-        self.backward = None
+        self.backward = self.moved = None
         self.state = {}
         self._numbers = itertools.count()
         return True

@@ -17,7 +17,9 @@ SEED = 7
 SHARE = 0.1
 """How far a parameter is moved, as a share of its own spread."""
 LEAST_SPREAD = 0.5
-"""Spread taken for a parameter whose elements are all equal, such as a bias of zeros."""
+"""Spread taken for a parameter whose elements are all equal, such as a bias of zeros; or, if that is more,"""
+OF_SIZE = 2.0
+"""so many times its size: a gradient that leaves out a scale of ones is then off by a fifth, not within tolerance."""
 LAYERS = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
 """Whose weights are rescaled."""
 NORMS = torch.nn.modules.batchnorm._BatchNorm
@@ -52,7 +54,10 @@ def trained_state(module: Any) -> dict[str, torch.Tensor] | None:
         if place not in moved:
             noise = torch.randn(value.shape, generator=generator, dtype=torch.float32)
             spread = float(value.float().std()) if value.numel() > 1 else 0.0
-            step = SHARE * (spread if spread > 1e-6 else LEAST_SPREAD) * noise
+            if not spread > 1e-6:
+                spread = max(LEAST_SPREAD, OF_SIZE * abs(float(value.flatten()[0])))
+                noise.clamp_(-3.0, 3.0)  # what must be positive stays so
+            step = SHARE * spread * noise
             moved[place] = (value.float() + (step.abs() if key.endswith("running_var") else step)).to(value.dtype)
         result[key] = moved[place]
     return result if moved else None
