@@ -242,6 +242,18 @@ def test_whatever_a_process_writes_it_is_judged(
     assert finding(reference, tmp_path / "c", turned, init=init, called=hostile)[0] == status
 
 
+def test_outputs_share_no_memory_that_the_originals_do_not(tmp_path: Path) -> None:
+    apart, one = "y = x * 2\nreturn y, y.clone()", "y = x * 2\nreturn y, y"
+    parts = "y = torch.stack([x * 2, x * 2])\nreturn y[0], y[1]"
+    reference = make_reference(tmp_path / "r", apart, "torch.randn(7, 13)", special_inputs=False)
+    assert finding(reference, tmp_path / "c", parts) == ("OK", "")
+    status, message = finding(reference, tmp_path / "c", one)
+    assert status == "WRONG_RESULT"
+    assert "shares its memory with another output" in message
+    reference = make_reference(tmp_path / "r", one, "torch.randn(7, 13)", special_inputs=False)
+    assert finding(reference, tmp_path / "c", one) == ("OK", "")
+
+
 @pytest.mark.parametrize("limit", [1 << 20, 0])
 def test_a_result_is_held_until_it_was_looked_at_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int

@@ -22,9 +22,12 @@ Range = tuple[int, int]
 Ranges = Mapping[str, list[Range]]
 """What `report` returns."""
 INPUT, WEIGHT, EARLIER = "an input", "a weight or buffer of the module", "an earlier result"
+OTHER = "another output"
 """Whose memory an output can share."""
 MOST = 100_000
 """More tensors than a module has."""
+PAIRED = 1000
+"""Outputs that are held against each other."""
 
 
 def problem(expected: torch.Tensor, found: torch.Tensor, dense: bool = True) -> str | None:
@@ -83,7 +86,7 @@ def report(outputs: Any, arguments: Any, module: Any, held: list[torch.Tensor]) 
 
 
 def shared(ranges: Any, results: int | None = None) -> list[set[str]]:
-    """Return for each output whose memory it shares: `INPUT`, `WEIGHT`, `EARLIER`.
+    """Return for each output whose memory it shares: `INPUT`, `WEIGHT`, `EARLIER`, `OTHER`.
 
     Parameters
     ----------
@@ -100,18 +103,22 @@ def shared(ranges: Any, results: int | None = None) -> list[set[str]]:
     if any(len(ranges[owner]) > MOST for owner in (INPUT, WEIGHT, EARLIER)):
         raise ValueError("more tensors than there can be")
 
-    def owned(begin: Any, end: Any, owner: str) -> bool:
-        return any(int(b) < int(end) and int(begin) < int(e) for b, e in ranges[owner])
+    def owned(place: Any, places: Any) -> bool:
+        return any(int(begin) < int(place[1]) and int(place[0]) < int(end) for begin, end in places)
 
     outputs = ranges["outputs"][:results]
-    return [{owner for owner in (INPUT, WEIGHT, EARLIER) if owned(begin, end, owner)} for begin, end in outputs]
+    found = [{owner for owner in (INPUT, WEIGHT, EARLIER) if owned(place, ranges[owner])} for place in outputs]
+    for number, place in enumerate(outputs if len(outputs) <= PAIRED else ()):
+        if owned(place, [*outputs[:number], *outputs[number + 1 :]]):
+            found[number].add(OTHER)
+    return found
 
 
 def sharing_problem(expected: list[set[str]], found: list[set[str]]) -> str | None:
     """Return what is wrong with whose memory the outputs share, None if nothing is."""
     for index, owners in enumerate(found):
         allowed = expected[index] if index < len(expected) else set()
-        for owner in (EARLIER, INPUT, WEIGHT):
+        for owner in (EARLIER, INPUT, WEIGHT, OTHER):
             if owner not in owners - allowed:
                 continue
             name = "The output" if len(found) == 1 else f"Output number {index + 1}"
