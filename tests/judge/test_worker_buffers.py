@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from verify_cases import finding, make_reference
+
+from stark_lsp.judge.correctness.state import State
 
 AMAX = 'self.register_buffer("amax", torch.zeros(()))\n'
 OBSERVED = "self.amax.copy_(torch.maximum(self.amax, x.abs().max()))\nreturn torch.relu(x)"
@@ -28,6 +30,22 @@ MEAN = 'self.register_buffer("mean", torch.zeros(24))\n'
 MOVED = "self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)\nreturn x - self.mean"
 GROWING = 'self.register_buffer("keys", torch.zeros(0, 24), persistent=False)\n'
 GROWN = "self.keys = torch.cat([self.keys, x])\nreturn x @ self.keys.T"
+HIDDEN = 'self.w = nn.Parameter(torch.full((24, 24), 0.1))\nself.register_buffer("h", torch.zeros(8, 24))\n'
+NEXT = "self.h = torch.tanh((x + self.h) @ self.w)\nreturn self.h * 2"
+LAZY = 'self.register_buffer("seen", None)\n'
+SEEN = """
+m = x.detach().abs().amax(0)
+self.seen = m if self.seen is None else torch.maximum(self.seen, m)
+return x / (1 + self.seen)
+"""
+FLAG = 'self.register_buffer("ready", torch.tensor(False))\n' + MEAN
+FLAGGED = """
+m = x.detach().mean(0)
+self.mean = torch.where(self.ready, 0.9 * self.mean + 0.1 * m, m)
+self.ready.fill_(True)
+return x - self.mean
+"""
+PREVIOUS = 'self.register_buffer("prev", torch.zeros(8, 24))\n'
 
 
 @pytest.mark.parametrize(
@@ -39,12 +57,28 @@ GROWN = "self.keys = torch.cat([self.keys, x])\nreturn x @ self.keys.T"
         (MEAN, MOVED, "return x - 0.1 * x.mean(0)", "buffer mean after a call"),
         (GROWING, GROWN, "return x @ x.T", "buffer keys after a call"),
         (COUNT, "self.count += 1\nreturn torch.relu(x)", "return torch.relu(x)", "buffer count after a call"),
+        (PREVIOUS, "y = x - self.prev\nself.prev = x\nreturn y", "return x * 1", "buffer prev after a call"),
+        (HIDDEN, NEXT, "return 2 * torch.tanh(x @ self.w)", "buffer h after a call"),
+        (LAZY, SEEN, "return x / (1 + x.detach().abs().amax(0))", "no buffer seen"),
+        (FLAG, FLAGGED, "self.ready.fill_(True)\nreturn x - x.detach().mean(0)", "buffer mean after a call"),
     ],
-    ids=["observer", "another value", "cache", "running mean", "cache that grows", "counter"],
+    ids=[
+        "observer",
+        "another value",
+        "cache",
+        "running mean",
+        "cache that grows",
+        "counter",
+        "input kept",
+        "hidden state",
+        "made when called",
+        "flag beside it",
+    ],
 )
 def test_what_a_call_leaves_is_compared(init: str, original: str, wrong: str, named: str, tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
-    reference = make_reference(tmp_path / "r", original, "torch.randn(8, 24)", init=init)
+    reference = make_reference(tmp_path / "r", original, "torch.randn(8, 24)", init=init, gradients=True)
+    assert not any("not compared" in note for note in reference.notes)
     assert finding(reference, tmp_path / "same", original, init=init) == ("OK", "")
     status, message = finding(reference, tmp_path / "wrong", wrong, init=init)
     assert status == "WRONG_RESULT"
@@ -91,3 +125,74 @@ def test_a_buffer_of_another_name_is_looked_at(tmp_path: Path) -> None:
     init, body = CACHE.replace('"cache"', '"kept"'), CACHED.replace("self.cache", "self.kept")
     assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
     assert finding(reference, tmp_path / "w", "return x + x[0]", init=init)[0] == "WRONG_RESULT"
+
+
+def test_a_candidate_may_have_from_the_start_what_the_original_makes_when_called(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    reference = make_reference(tmp_path / "r", SEEN, "torch.randn(8, 24)", init=LAZY)
+    init = 'self.register_buffer("seen", torch.zeros(24), persistent=False)\n'
+    body = "self.seen = torch.maximum(self.seen, x.detach().abs().amax(0))\nreturn x / (1 + self.seen)"
+    assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
+
+
+def test_tables_made_once_stay_made_beside_what_changes(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    init = COUNT + 'self.register_buffer("table", None)\nself.ready = False\n'
+    body = """
+    if not self.ready:
+        self.table, self.ready = torch.arange(24.0), True
+    self.count += 1
+    return x * self.table
+    """
+    reference = make_reference(tmp_path / "r", body, "torch.randn(8, 24)", init=init)
+    assert reference.buffers is not None
+    made = COUNT + 'self.register_buffer("table", torch.arange(24.0), persistent=False)\n'
+    assert finding(reference, tmp_path / "c", "self.count += 1\nreturn x * self.table", init=made) == ("OK", "")
+
+
+def test_gradients_are_compared_where_buffers_have_some(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    reference = make_reference(tmp_path / "r", NEXT, "torch.randn(8, 24)", init=HIDDEN, gradients=True)
+    assert reference.backward is not None
+    wrong = """
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, h, w):
+            return torch.tanh((x + h) @ w)
+
+        @staticmethod
+        def backward(ctx, flow):
+            return flow.detach() * 3, -flow, torch.ones(24, 24)
+    """
+    body = "self.h = Wrong.apply(x, self.h, self.w)\nreturn self.h * 2"
+    status, message = finding(reference, tmp_path / "c", body, init=HIDDEN, before=wrong)
+    assert (status, "gradient" in message) == ("WRONG_RESULT", True)
+
+
+def test_buffers_that_cannot_be_written_are_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    init = COUNT + (
+        'self.register_buffer("scale", torch.full((1,), 0.5).expand(24), persistent=False)\n'
+        'self.register_buffer("adj", torch.eye(24).to_sparse(), persistent=False)\n'
+    )
+    body = "self.count += 1\nreturn torch.sparse.mm(self.adj, x.T).T * self.scale"
+    reference = make_reference(tmp_path / "r", body, "torch.randn(8, 24)", init=init, gradients=True)
+    assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
+    assert "count" in finding(reference, tmp_path / "w", body.replace("self.count += 1", ""), init=init)[1]
+
+
+def test_the_very_tensors_come_back_unless_they_cannot_hold_it() -> None:
+    module = torch.nn.Module()
+    for name in ("written", "replaced", "led", "grown"):
+        module.register_buffer(name, torch.ones(4))
+    own, state = dict(module.named_buffers()), State(module)
+    given, weight = torch.zeros(4), torch.ones(4, requires_grad=True)
+    module.written.zero_()
+    module.replaced, module.grown = given, torch.zeros(8)
+    module.led.mul_(weight)
+    state.put_back()
+    assert all(module.get_buffer(name) is one for name, one in own.items())
+    assert all(torch.equal(one, torch.ones(4)) and not one.requires_grad for one in module.buffers())
+    assert torch.equal(given, torch.zeros(4)), "what is a caller's is not written"
+    state.narrowed({"grown": torch.zeros(8)}).put_back()
+    assert module.grown.shape == (8,)

@@ -16,6 +16,7 @@ import torch
 
 from stark_lsp.judge.correctness import forward, ieee
 from stark_lsp.judge.correctness.classify import Failed
+from stark_lsp.judge.correctness.state import State
 from stark_lsp.judge.correctness.verify import Verifier
 from stark_lsp.judge.reference import modules
 from stark_lsp.judge.reference.reference import Reference
@@ -110,18 +111,25 @@ def verify(
         return modules.place(modules.used(built, "", reference.autocast, "cpu"), "cpu", reference.mode)
 
     runner = SimpleNamespace(files=SimpleNamespace(out=str(folder)), give=lambda path: path, exchange=None)
-    holder = {"module": construct(reference.weights_path)}
+    holder: dict[str, Any] = {}
+
+    def hold(weights: str) -> None:
+        before = {} if reference.buffers is None else tensorfile.load(reference.buffers.before).tree()
+        holder["module"] = construct(weights)
+        holder["state"] = State(holder["module"], before)
+
+    hold(reference.weights_path)
     calls = forward.Forward()
 
     def ask(stage: str, command: str, **params: Any) -> dict[str, Any]:
         if command == "rebuild":
-            holder["module"] = construct(params["weights"])
+            hold(params["weights"])
             return {}
+        holder["state"].put_back()
+        holder["module"].load_state_dict(holder["state"].missing, strict=False)
         if command == "use_weights":
             holder["module"].load_state_dict(tensorfile.load(params["weights"]).tree(), strict=False)
             return {}
-        if forward.put_back(holder["module"], reference.state):
-            holder["module"].load_state_dict(reference.state, strict=False)
         if command == "buffers":
             given = tensorfile.load(params["inputs"]).tree()
             found = forward.buffers_after(holder["module"], given, reference.mode)

@@ -18,6 +18,7 @@ from ..reference import modules
 from ..transport import tensorfile, values
 from . import compare, forward
 from .forward import Arguments
+from .state import State, kept
 
 if TYPE_CHECKING:
     from ..inputs.cases import Case
@@ -31,24 +32,21 @@ LIMIT = 1 << 30
 class Buffers:
     """What a call of the original leaves."""
 
-    state: dict[str, torch.Tensor]
-    """Those that it changes, by name, as they are before it,"""
+    state: State
+    """Those that it changes, as they are before it,"""
     before: str
     """a file of them,"""
     expected: tensorfile.Loaded
     """and as they are after it."""
 
 
-def held(reference: Reference) -> dict[str, torch.Tensor]:
-    """Return copies of the module's buffers by name; none where they are too large, or are compared anyway."""
-    found = dict(reference.module.named_buffers()) if reference.mode != modules.TRAINING else {}
-    fits = sum(one.nbytes for one in found.values()) <= LIMIT
-    return {name: one.detach().clone() for name, one in found.items()} if fits else {}
+def held(reference: Reference) -> State | None:
+    """Return the module's buffers as its first call finds them; None where they are too large, or compared anyway."""
+    wanted = reference.mode != modules.TRAINING and modules.nbytes_of([*reference.module.buffers()]) <= LIMIT
+    return State(reference.module) if wanted else None
 
 
-def changed(
-    reference: Reference, first: Case, other: Callable[[], Arguments], before: dict[str, torch.Tensor]
-) -> Buffers | None:
+def changed(reference: Reference, first: Case, other: Callable[[], Arguments], before: State | None) -> Buffers | None:
     """Return what a call changes each time, or otherwise for other inputs; None where that is nothing.
 
     What is made once and for all, as a table of positions, is a candidate's own affair.
@@ -60,42 +58,50 @@ def changed(
     before
         What `held` gave before the first call.
     """
-    try:
-        # What was made once stays made, here too.
-        with forward.kept_buffers(reference.module):
-            return _changed(reference, first, other, before) if before else None
-    except Exception as error:  # noqa: BLE001 - not each kind of tensor can be compared; said in the notes
-        reference.notes.append(f"Buffers are not compared: {type(error).__name__}.")
+    if before is None:
         return None
+    there = {name: one for name, one in before.values.items() if one is not None}
+    # What was None may not be None again, where something else says that it was made.
+    failed = ""
+    for begun in (before, before.narrowed(there)):
+        try:
+            # What was made once stays made, here too.
+            with kept(reference.module):
+                return _changed(reference, first, other, begun)
+        except Exception as error:  # noqa: BLE001 - not each kind of tensor can be compared; said in the notes
+            failed = f"Buffers are not compared: {type(error).__name__}."
+    reference.notes.append(failed)
+    return None
 
 
-def _changed(
-    reference: Reference, first: Case, other: Callable[[], Arguments], before: dict[str, torch.Tensor]
-) -> Buffers | None:
-    def after(arguments: Arguments | None, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        forward.put_back(reference.module, before)
+def _changed(reference: Reference, first: Case, other: Callable[[], Arguments], before: State) -> Buffers | None:
+    def after(state: State, arguments: Arguments | None = None) -> dict[str, torch.Tensor]:
+        state.put_back()
         arguments = arguments or reference.arguments(first.inputs_path)
         return forward.buffers_after(reference.module, arguments, reference.mode)
 
-    found = {name: one for name, one in after(None, before).items() if name in before and not _equal(one, before[name])}
+    begun = before.values
+    found = {name: one for name, one in after(before).items() if name in begun and not _equal(one, begun[name])}
     if not found:
         return None
-    again, next_one = after(None, before), after(None, found)
-    elsewhere = after(modules.to_device(other(), reference.device), before)
-    kept = {
+    again, next_one = after(before), after(before.narrowed({**begun, **found}))
+    elsewhere = after(before, modules.to_device(other(), reference.device))
+    lasting = {
         name: one
         for name, one in found.items()
         # What differs from call to call could not be told from a mistake.
-        if one.shape == again[name].shape
-        and torch.allclose(one, again[name], equal_nan=True)
-        and not (_equal(one, next_one[name]) and _equal(one, elsewhere[name]))
+        if _close(one, again[name]) and not (_equal(one, next_one[name]) and _equal(one, elsewhere[name]))
     }
-    if not kept:
+    if not lasting:
         return None
-    state = {name: before[name] for name in kept}
+    state = {name: begun[name] for name in lasting}
+    resumed = after(before.narrowed({**begun, **found, **state}))
+    if not all(_close(one, resumed[name]) for name, one in lasting.items()):
+        # A flag that says whether they were ever seen belongs to them.
+        state = {name: begun[name] for name in found}
     path = os.path.splitext(first.inputs_path)[0] + "-buffers.raw"
     reference.save(path, state, "A buffer cannot be handed to a candidate")
-    return Buffers(state, path, tensorfile.capture(kept, "cpu"))
+    return Buffers(before.narrowed(state), path, tensorfile.capture(lasting, "cpu"))
 
 
 def problem(expected: tensorfile.Loaded, found: tensorfile.Loaded, tolerance: compare.Tolerance) -> str:
@@ -121,6 +127,11 @@ def problem(expected: tensorfile.Loaded, found: tensorfile.Loaded, tolerance: co
     return ""
 
 
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _equal(one: torch.Tensor, other: torch.Tensor | None) -> bool:
     """Whether two have the same numbers; NaN is one."""
-    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+    alike = other is not None and one.shape == other.shape
+    return alike and bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, equal_nan=True)

@@ -17,7 +17,7 @@ import torch
 from ..reference import modules
 from ..transport import tensorfile, values
 from ..transport.exchange import Exchange
-from . import layout
+from . import layout, state
 
 Arguments = Any
 """`(args, kwargs)` of one call."""
@@ -188,7 +188,7 @@ def step(
         with modules.forward_context(mode, gradients=gradients):
             return module(*args, **kwargs)
     _manual_seed(DRAWN_SEED)
-    with kept_buffers(module):
+    with state.kept(module):
         result = training_step(module, arguments, cotangents or [], leaves=leaves, between=between)
         found = collected(module, arguments, result)
         for name, buffer in module.named_buffers():
@@ -209,45 +209,13 @@ def drew() -> bool:
     return not all(map(torch.equal, after, random_states()))
 
 
-@contextlib.contextmanager
-def kept_buffers(module: Any) -> Iterator[None]:
-    """Put the module's buffers back to what they were, also after a call that raised half-way."""
-    before = {name: buffer.detach().clone() for name, buffer in _buffers(module)}
-    try:
-        yield
-    finally:
-        put_back(module, before)
-
-
-def put_back(module: Any, before: dict[str, torch.Tensor]) -> set[str]:
-    """Give buffers these values by name, and return names that it has not; what a call made larger is as it was."""
-    missing = set(before)
-    with torch.no_grad():
-        for prefix, part in module.named_modules() if before else ():
-            for name, buffer in part._buffers.items():
-                path = f"{prefix}.{name}".replace("_orig_mod.", "").lstrip(".")
-                if buffer is None or path not in before:
-                    continue
-                missing.discard(path)
-                if buffer.shape == before[path].shape:
-                    buffer.copy_(before[path])
-                else:
-                    part._buffers[name] = before[path].to(buffer, copy=True)
-    return missing
-
-
 def buffers_after(module: Any, arguments: Arguments, mode: str) -> dict[str, torch.Tensor]:
     """Return the module's buffers by name as a call leaves them, and put them back to what they were."""
     args, kwargs = arguments
-    with kept_buffers(module):
+    with state.kept(module):
         with modules.forward_context(mode):
             module(*args, **kwargs)
-        return {name: buffer.detach().clone() for name, buffer in _buffers(module)}
-
-
-def _buffers(module: Any) -> list[tuple[str, torch.Tensor]]:
-    """Return buffers by the names that they have where nothing is compiled."""
-    return [(name.replace("_orig_mod.", ""), buffer) for name, buffer in module.named_buffers()]
+        return state.held_by(module)
 
 
 def training_step(

@@ -76,7 +76,8 @@ def addresses(tensor: torch.Tensor) -> Range:
 
 def report(outputs: Any, arguments: Any, module: Any, held: list[torch.Tensor]) -> dict[str, list[Range]]:
     """Return where everything lies after a forward pass, as JSON values."""
-    state = [*module.parameters(), *module.buffers()]
+    # Sparse ones lie in no range of memory.
+    state = [one for one in (*module.parameters(), *module.buffers()) if one.layout is torch.strided]
     return {
         "outputs": [addresses(tensor) for tensor in modules.tensors_of(outputs)],
         INPUT: [addresses(tensor) for tensor in modules.tensors_of(arguments)],

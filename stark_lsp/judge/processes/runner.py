@@ -17,7 +17,7 @@ import torch
 from ...contract.errors import Bad, cut
 from ...contract.frames import Channel
 from ..building import proxy
-from ..correctness import forward
+from ..correctness import forward, state
 from ..device import vectors
 from ..reference import loading, modules
 from ..timing import timed
@@ -70,8 +70,10 @@ class Runner:
         self._again: Callable[[], Any] = lambda: None
         """Constructs the class anew."""
         self._init = self._weights = self._weights_dtype = self._autocast = ""
-        self._before: dict[str, torch.Tensor] = {}
-        """Buffers that each call begins with."""
+        self._before: dict[str, torch.Tensor | None] = {}
+        """What each call finds in buffers, by name,"""
+        self._state: state.State | None = None
+        """and those of the module."""
         self._forward = forward.Forward()
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
@@ -220,8 +222,13 @@ class Runner:
         self._path = path
         built = self._construct(loading.load_document(path, text), qualname)
         built.load_state_dict(self._load(self._weights).tree(), strict=False)
-        self._module = modules.place(built, self._device, self._mode)
+        self._hold(built)
         return {}
+
+    def _hold(self, built: Any) -> None:
+        """Use a module that has its weights."""
+        self._module = modules.place(built, self._device, self._mode)
+        self._state = state.State(self._module, self._before)
 
     def _construct(self, module: Any, qualname: str) -> Any:
         """Construct a class of a loaded module; `self._again` does so anew."""
@@ -248,19 +255,20 @@ class Runner:
             message = cut(safe_text(error), 2000) or type(error).__name__
             # A load that failed half-way has already overwritten some weights.
             built = self._again()
-        self._module = modules.place(built, self._device, self._mode)
+        self._hold(built)
         return {"weights_message": message}
 
     def rebuild(self, *, weights: str) -> dict[str, Any]:
         """Construct the candidate anew, as a user with a checkpoint does, and give it other weights."""
-        self._module = None
+        self._module = self._state = None
         built = self._again()
         built.load_state_dict(self._load(weights).tree(), strict=True)
-        self._module = modules.place(built, self._device, self._mode)
+        self._hold(built)
         return {}
 
     def use_weights(self, *, weights: str) -> dict[str, Any]:
         """Give the module other weights of the same shapes."""
+        self._begin()
         self._module.load_state_dict(self._load(weights).tree(), strict=False)
         return {}
 
@@ -328,9 +336,12 @@ class Runner:
 
     def _begin(self) -> None:
         """Have the next call begin with the buffers that the reference's calls begin with."""
-        if forward.put_back(self._module, self._before):
+        if self._state is None:
+            return
+        self._state.put_back()
+        if self._state.missing:
             # What calls them otherwise may load them under the original's names.
-            self._module.load_state_dict(self._before, strict=False)
+            self._module.load_state_dict(self._state.missing, strict=False)
 
     def _recording(self) -> bool:
         """Return whether gradients are recorded where calls are timed."""

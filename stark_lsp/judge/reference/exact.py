@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..correctness import compare, forward
 from ..correctness.difference import difference, relative_errors
+from ..correctness.state import State
 from . import modules
 from .operators import Operators, observe
 
@@ -35,8 +36,8 @@ class Exact:
     """Where and how it runs."""
     note: Callable[[str], None]
     """Told in words why there are no float64 results, if there are none."""
-    state: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Buffers that each call begins with."""
+    state: State | None = None
+    """The module's buffers that each call begins with."""
 
     def __post_init__(self) -> None:
         self._ran = False
@@ -44,7 +45,10 @@ class Exact:
         """What the first call ran; None if it could not be observed."""
         try:
             # The original never leaves its device.
+            if self.state is not None:
+                self.state.put_back()
             self._wide: Any = copy.deepcopy(self.module).to(self.device).double()
+            self.state = State(self._wide, dict.fromkeys(self.state.values)) if self.state is not None else None
         except Exception as error:  # noqa: BLE001 - a class need not bear it; said in the notes
             self._wide = None
             self._refuse(error)
@@ -57,7 +61,8 @@ class Exact:
         flows = None if cotangents is None else [None if flow is None else widen(flow) for flow in cotangents]
 
         def call() -> Any:
-            forward.put_back(self._wide, self.state)
+            if self.state is not None:
+                self.state.put_back()
             return forward.step(self._wide, wide, self.mode, flows)
 
         try:

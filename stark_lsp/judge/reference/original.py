@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from ...contract.errors import Bad, blame, first_line
 from ..correctness import compare, forward, layout
+from ..correctness.state import State
 from ..inputs import making
 from ..processes.limits import memory_limit
 from ..transport import tensorfile, values
@@ -53,8 +54,8 @@ class Original:
         """Why it is not converted to the dtype of its inputs; empty where it is, or has no need to."""
         self.changes_inputs = False
         """Whether a call changes its inputs in place."""
-        self.state: dict[str, torch.Tensor] = {}
-        """Buffers that calls change, by name, as each call finds them."""
+        self.state: State | None = None
+        """Buffers that calls change, as each call finds them; None where there are none."""
         self._kept = 0
         """Bytes of results that are kept on the GPU."""
         self._held: list[torch.Tensor] = []
@@ -249,7 +250,8 @@ class Original:
 
     def begin(self) -> None:
         """Have the next call begin with the buffers that the first one began with."""
-        forward.put_back(self.module, self.state)
+        if self.state is not None:
+            self.state.put_back()
 
     def _call(self, call: Callable[[], Any]) -> Any:
         try:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ...contract.errors import Bad, Degenerate, describe
-from ..correctness import backward, buffers, compare, forward, layout, nearby
+from ..correctness import backward, buffers, compare, forward, layout, nearby, state
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..processes.limits import memory_limit
@@ -106,14 +106,15 @@ class Reference(Original):
     def _run(self, seeds: int, special_inputs: bool) -> None:
         """Make the cases, and check that the reference can be compared with at all."""
         drawn = secrets.SystemRandom()
-        initial, held = copy.deepcopy(self.module.state_dict()), buffers.held(self)
+        initial = copy.deepcopy(self.module.state_dict())
         trained = training.trained_state(self.module.to("cpu"))
         self.module.to(self.device)
+        held = buffers.held(self)
         # The first cases have the weights of the constructor, the rest such as training leaves.
         first = self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, 0)
         self._record(first)
         self.buffers = buffers.changed(self, first, lambda: self._made(drawn.randrange(1 << 31)), held)
-        self.state = {} if self.buffers is None else self.buffers.state
+        self.state = None if self.buffers is None else self.buffers.state
         examination = examine.Examination(self, first)
         examination.run()
         self.backward = backward.prepare(self, first)
@@ -135,6 +136,7 @@ class Reference(Original):
             del own, other
         if trained is not None:
             tensorfile.save(self.trained_path, trained)
+            self.begin()
             self.module.load_state_dict(trained, strict=False)
         for index in range(plain, seeds):
             case = self._seeded(drawn.randrange(1 << 31), CaseKind.MOVED_WEIGHTS, index)
@@ -145,6 +147,7 @@ class Reference(Original):
                     self.moved = backward.prepare(self, case, between)
         if unusual is not None and trained is not None:
             unusual.make_moved()
+        self.begin()
         self.module.load_state_dict(initial, strict=False)
         self._latest = None
         if self.device == "cuda":
@@ -169,7 +172,7 @@ class Reference(Original):
         self.cases, self._held, self.notes, self._kept = [], [], [RESCALED], 0
         self.changes_inputs = self.differentiable = False
         self.backward = self.moved = None
-        self.state = {}
+        self.state = None
         self._numbers = itertools.count()
         return True
 
@@ -267,17 +270,19 @@ class Reference(Original):
             yield replace(case.outputs, tensors=exact)
         # Candidates are checked in several threads.
         with self._moving:
-            before = copy.deepcopy(self.module.state_dict()) if case.trained else None
+            before: dict[str, torch.Tensor] | None = None
             flows = self.cotangents(case.cotangents_path) if case.cotangents_path else None
             place = next((weight.device for weight in modules.tensors_of(dict(self.module.state_dict()))), None)
             try:
                 self._call(lambda: self.module.to(self.device))
-                if before is not None:
+                self.begin()
+                if case.trained:
+                    before = copy.deepcopy(self.module.state_dict())
                     self.module.load_state_dict(tensorfile.load(self.trained_path).tree("cpu"), strict=False)
                 for draw in range(1, nearby.DRAWS + 1):
+                    self.begin()
                     given, weights = self.arguments(case.inputs_path), [*self.module.parameters()]
                     weights += self.module.buffers() if all_move else ()
-                    self.begin()
                     rounded = self.tolerance.rounded_to
                     with nearby.drawn(given, weights, draw, rounded, all_move=all_move) as arguments:
                         result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
@@ -286,6 +291,7 @@ class Reference(Original):
                 return  # Out of its range, or of memory: then nothing is known of what is close by.
             finally:
                 if before is not None:
+                    self.begin()
                     self.module.load_state_dict(before, strict=False)
                 if place is not None:
                     self.module.to(place)
@@ -295,7 +301,7 @@ class Reference(Original):
     def write_cotangents(self, inputs_path: str, number: int = 0) -> str:
         """Write random gradients for the outputs to a file, other ones by number, and return its path."""
         self.begin()
-        with forward.kept_buffers(self.module):
+        with state.kept(self.module):
             result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
         flows = forward.random_cotangents(result, number)
         if not any(flow is not None for flow in flows):
