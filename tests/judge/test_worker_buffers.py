@@ -196,3 +196,20 @@ def test_the_very_tensors_come_back_unless_they_cannot_hold_it() -> None:
     assert torch.equal(given, torch.zeros(4)), "what is a caller's is not written"
     state.narrowed({"grown": torch.zeros(8)}).put_back()
     assert module.grown.shape == (8,)
+
+
+@pytest.mark.parametrize(
+    ("init", "original", "wrong"),
+    [
+        (MEAN, MOVED, "self.mean.copy_(0.1 * x.mean(0))\nreturn x - self.mean"),
+        (COUNT, "self.count += 1\nreturn x + 1", "if not torch.is_grad_enabled():\n    self.count += 1\nreturn x + 1"),
+        (GROWING, GROWN, "self.keys = x\nreturn x @ x.T"),
+    ],
+    ids=["forgets", "not where gradients are recorded", "reads nothing"],
+)
+def test_a_further_call_goes_on_from_the_first(init: str, original: str, wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    reference = make_reference(tmp_path / "r", original, "torch.randn(8, 24)", init=init, gradients=True)
+    assert reference.further is not None
+    assert finding(reference, tmp_path / "same", original, init=init) == ("OK", "")
+    assert finding(reference, tmp_path / "wrong", wrong, init=init)[0] != "OK"

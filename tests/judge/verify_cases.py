@@ -111,12 +111,15 @@ def verify(
         return modules.place(modules.used(built, "", reference.autocast, "cpu"), "cpu", reference.mode)
 
     runner = SimpleNamespace(files=SimpleNamespace(out=str(folder)), give=lambda path: path, exchange=None)
-    holder: dict[str, Any] = {}
+    holder: dict[Any, Any] = {}
 
     def hold(weights: str) -> None:
-        before = {} if reference.buffers is None else tensorfile.load(reference.buffers.before).tree()
+        given = {"before": {}, "after": {}}
+        if reference.buffers is not None:
+            given = tensorfile.load(reference.buffers.path).tree()
         holder["module"] = construct(weights)
-        holder["state"] = State(holder["module"], before)
+        holder[False] = State(holder["module"], given["before"])
+        holder[True] = holder[False].narrowed(given["after"])
 
     hold(reference.weights_path)
     calls = forward.Forward()
@@ -125,14 +128,16 @@ def verify(
         if command == "rebuild":
             hold(params["weights"])
             return {}
-        holder["state"].put_back()
-        holder["module"].load_state_dict(holder["state"].missing, strict=False)
+        begun = holder[params.pop("further", False)]
+        begun.put_back()
+        if begun.missing:
+            holder["module"].load_state_dict(begun.missing, strict=False)
         if command == "use_weights":
             holder["module"].load_state_dict(tensorfile.load(params["weights"]).tree(), strict=False)
             return {}
         if command == "buffers":
             given = tensorfile.load(params["inputs"]).tree()
-            found = forward.buffers_after(holder["module"], given, reference.mode)
+            found = forward.buffers_after(holder["module"], given, reference.mode, gradients=params["gradients"])
             tensorfile.save(params["outputs"], found)
             return {}
         answer = calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
+from ..inputs.cases import CaseKind
 from ..reference import modules
 from ..transport import tensorfile, values
-from . import compare, forward
+from . import compare, forward, layout
 from .forward import Arguments
+from .nearby import moved
 from .state import State, kept
 
 if TYPE_CHECKING:
@@ -34,10 +37,14 @@ class Buffers:
 
     state: State
     """Those that it changes, as they are before it,"""
-    before: str
-    """a file of them,"""
-    expected: tensorfile.Loaded
-    """and as they are after it."""
+    after: State
+    """as they are after it,"""
+    path: str
+    """and a file of both."""
+    expected: dict[str, torch.Tensor]
+    """What a candidate is to leave in them,"""
+    further: dict[str, torch.Tensor] = field(default_factory=dict)
+    """and what in a call that goes on from there."""
 
 
 def held(reference: Reference) -> State | None:
@@ -100,31 +107,88 @@ def _changed(reference: Reference, first: Case, other: Callable[[], Arguments], 
         # A flag that says whether they were ever seen belongs to them.
         state = {name: begun[name] for name in found}
     path = os.path.splitext(first.inputs_path)[0] + "-buffers.raw"
-    reference.save(path, state, "A buffer cannot be handed to a candidate")
-    return Buffers(before.narrowed(state), path, tensorfile.capture(lasting, "cpu"))
+    left = {name: found[name] for name in state}
+    reference.save(path, {"before": state, "after": left}, "A buffer cannot be handed to a candidate")
+    return Buffers(
+        before.narrowed(state), before.narrowed(left), path, {name: one.cpu() for name, one in lasting.items()}
+    )
 
 
-def problem(expected: tensorfile.Loaded, found: tensorfile.Loaded, tolerance: compare.Tolerance) -> str:
+def go_on(reference: Reference, measure: Callable[[Case], None]) -> Case | None:
+    """Return a case that begins with what the first call leaves, with other inputs; None where there is none.
+
+    A candidate is to read what is in buffers, and to write them where gradients are recorded as well.
+    """
+    left, base = reference.buffers, reference.cases[:2][-1]
+    if left is None:
+        return None
+
+    def after(arguments: Arguments) -> dict[str, torch.Tensor]:
+        reference.begin()
+        return forward.buffers_after(reference.module, arguments, reference.mode, gradients=reference.gradients)
+
+    path, reference.state = base.inputs_path, left.after
+    try:
+        outputs, ranges, inputs_after = reference.call(path, "")
+        again, _, _ = reference.call(path, "", keep=False)
+        case = replace(
+            base,
+            kind=CaseKind.SEEDED,
+            words="going on from what another call leaves in buffers",
+            outputs=outputs,
+            sharing=layout.shared(ranges),
+            inputs_after=inputs_after,
+            recorded=reference.gradients,
+            own_errors=reference.cases[0].own_errors,
+            ieee=None,
+            ieee_errors=None,
+            exact=None,
+            further=True,
+        )
+        compare.compare(outputs, again, compare.Figures(), what=reference.what, tolerance=reference.tolerance)
+        measure(case)
+        found = after(reference.arguments(path))
+        near = after(
+            modules.map_tensors(reference.arguments(path), partial(moved, seed=0, autocast=reference.autocast))
+        )
+    except Exception:  # noqa: BLE001 - a cache may be full by then, or what comes next another function
+        return None
+    finally:
+        reference.state = left.state
+        reference.begin()
+    # What rounding decides could not be told from a mistake.
+    left.further.update(
+        (name, found[name].cpu())
+        for name in left.expected
+        if name in found
+        and name in near
+        and found[name].shape == near[name].shape
+        and compare.within([found[name]], [near[name]], tolerance=reference.tolerance)
+    )
+    return case
+
+
+def problem(expected: dict[str, torch.Tensor], found: tensorfile.Loaded, tolerance: compare.Tolerance) -> str:
     """Return what is wrong with the buffers that a candidate leaves, for a person; empty if nothing."""
-    given = {path: found.tensors[number] for path, number in values.places(found.skeleton).items()}
-    names = values.places(expected.skeleton)
-    for path, number in names.items():
-        name = path.strip("[']")
-        if path not in given:
+    given = named(found)
+    for name, tensor in expected.items():
+        if name not in given:
             # What loads the original's weights may call them otherwise.
-            others = [
-                one for other, one in given.items() if other not in names and _equal(one, expected.tensors[number])
-            ]
-            if others:
+            if any(_equal(one, tensor) for other, one in given.items() if other not in expected):
                 continue
             return f"It has no buffer {name}, which a call of the original changes."
-        pair = expected.tensors[number], given[path]
+        pair = tensor, given[name]
         ours, theirs = (tensorfile.capture({f"buffer {name} after a call": one}, "cpu") for one in pair)
         try:
             compare.compare(ours, theirs, compare.Figures(), what="", dense=False, tolerance=tolerance)
         except compare.Mismatch as error:
             return str(error)
     return ""
+
+
+def named(found: tensorfile.Loaded) -> dict[str, torch.Tensor]:
+    """Return the buffers that a candidate's process wrote by name."""
+    return {path[2:-2]: found.tensors[number] for path, number in values.places(found.skeleton).items()}
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor | None) -> bool:

@@ -209,11 +209,11 @@ def drew() -> bool:
     return not all(map(torch.equal, after, random_states()))
 
 
-def buffers_after(module: Any, arguments: Arguments, mode: str) -> dict[str, torch.Tensor]:
+def buffers_after(module: Any, arguments: Arguments, mode: str, *, gradients: bool = False) -> dict[str, torch.Tensor]:
     """Return the module's buffers by name as a call leaves them, and put them back to what they were."""
     args, kwargs = arguments
     with state.kept(module):
-        with modules.forward_context(mode):
+        with modules.forward_context(mode, gradients=gradients):
             module(*args, **kwargs)
         return state.held_by(module)
 

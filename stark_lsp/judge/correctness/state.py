@@ -32,15 +32,18 @@ class State:
                 value = None if values is None else values[path]
                 # What the original makes when it is called, a candidate may have from the start.
                 self.values[path] = buffer.detach().clone() if value is None and buffer is not None else value
-        given = (values or {}).items()
-        self.missing = {path: one for path, one in given if one is not None and path not in self._places}
+        self.missing = self._lacking(values or {})
         """What the module has no buffers for."""
 
     def narrowed(self, values: Mapping[str, torch.Tensor | None]) -> State:
         """Return the same with these values, for their names alone."""
         other = copy.copy(self)
-        other.values = dict(values)
+        other.values = {path: one for path, one in values.items() if path in self._places}
+        other.missing = self._lacking(values)
         return other
+
+    def _lacking(self, values: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        return {path: one for path, one in values.items() if one is not None and path not in self._places}
 
     def put_back(self) -> None:
         """Have the buffers hold the values again."""

@@ -115,14 +115,27 @@ class Verifier:
         self._check_trained()
 
     def _check_buffers(self, case: Case) -> None:
-        """Compare what a call leaves in buffers with what the original's does."""
-        expected = self.reference.buffers
+        """Compare what calls leave in buffers with what the original's do, and results that go on from there."""
+        expected, further = self.reference.buffers, self.reference.further
         if expected is None or self.weights_message:
             return
-        path = os.path.join(self.runner.files.out, "buffers.raw")
-        self.ask("forward", "buffers", inputs=self.runner.give(case.inputs_path), outputs=path)
-        find = partial(buffers.problem, expected.expected, tolerance=self.reference.tolerance)
-        self._claimed("buffers", path, case.outputs.nbytes + buffers.LIMIT, "cpu", find)
+        names: set[str] = set()
+
+        def leaves(case: Case, expected: dict[str, torch.Tensor]) -> None:
+            def find(found: tensorfile.Loaded) -> str:
+                names.update(buffers.named(found))
+                return buffers.problem(expected, found, self.reference.tolerance)
+
+            path = os.path.join(self.runner.files.out, "buffers.raw")
+            how = {"further": case.further, "gradients": case.further and case.recorded}
+            self.ask("forward", "buffers", inputs=self.runner.give(case.inputs_path), outputs=path, **how)
+            self._claimed("buffers", path, case.outputs.nbytes + buffers.LIMIT, "cpu", find)
+
+        leaves(case, expected.expected)
+        # What it calls otherwise cannot be given to it.
+        if further is not None and names >= expected.after.values.keys():
+            self._check(further)
+            leaves(further, expected.further)
 
     def _check_gradients(self, case: Case, expected: Backward | None, *, leaves: bool) -> None:
         """Compare gradients with the original's; see `forward.training_step` for `leaves`."""
@@ -319,6 +332,7 @@ class Verifier:
                 fingerprints=marking,
                 late=not again,
                 gradients=case.recorded,
+                further=case.further,
             )
         except Failed as failure:
             failure.finding.message = _with(failure.finding.message, case)

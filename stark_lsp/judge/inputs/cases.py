@@ -64,6 +64,8 @@ class Case:
     """The inputs after the call, where the reference changes them."""
     fingerprints: list[int] | None = None
     """Of the inputs, once they were needed."""
+    further: bool = False
+    """Whether it begins with the buffers that the first call leaves, not with what that finds."""
 
     def __post_init__(self) -> None:
         self.trained = self.kind is CaseKind.MOVED_WEIGHTS

@@ -70,10 +70,10 @@ class Runner:
         self._again: Callable[[], Any] = lambda: None
         """Constructs the class anew."""
         self._init = self._weights = self._weights_dtype = self._autocast = ""
-        self._before: dict[str, torch.Tensor | None] = {}
-        """What each call finds in buffers, by name,"""
-        self._state: state.State | None = None
-        """and those of the module."""
+        self._buffers: dict[str, dict[str, torch.Tensor | None]] = {}
+        """By name, what each call finds `before` it, and what the first one leaves `after` it;"""
+        self._states: dict[str, state.State] = {}
+        """the same for the module's own."""
         self._forward = forward.Forward()
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
@@ -151,7 +151,8 @@ class Runner:
         autocast
             what its calls are cast to; empty for nothing.
         buffers
-            A tensor file with buffers that each call begins with, by name; empty where calls change none.
+            A tensor file with what buffers hold `before` each call, and `after` the first one; empty where calls change
+            none.
         folder
             Where the user's code reads files by relative paths from; empty where it reads none.
         """
@@ -165,7 +166,7 @@ class Runner:
         modules.layers_as_called(gradients=gradients)
         if device == "cuda":
             torch.cuda.init()
-        self._before = self._load(buffers, device).tree(device) if buffers else {}
+        self._buffers = self._load(buffers, device).tree(device) if buffers else {}
 
     def load_candidate(
         self, *, path: str, context: str, class_name: str, served: str = "", **how: Any
@@ -228,7 +229,10 @@ class Runner:
     def _hold(self, built: Any) -> None:
         """Use a module that has its weights."""
         self._module = modules.place(built, self._device, self._mode)
-        self._state = state.State(self._module, self._before)
+        self._states = {}
+        if self._buffers:
+            before = state.State(self._module, self._buffers["before"])
+            self._states = {"before": before, "after": before.narrowed(self._buffers["after"])}
 
     def _construct(self, module: Any, qualname: str) -> Any:
         """Construct a class of a loaded module; `self._again` does so anew."""
@@ -260,7 +264,7 @@ class Runner:
 
     def rebuild(self, *, weights: str) -> dict[str, Any]:
         """Construct the candidate anew, as a user with a checkpoint does, and give it other weights."""
-        self._module = self._state = None
+        self._module, self._states = None, {}
         built = self._again()
         built.load_state_dict(self._load(weights).tree(), strict=True)
         self._hold(built)
@@ -298,10 +302,10 @@ class Runner:
             if self._device == "cuda":
                 torch.cuda.empty_cache()
 
-    def buffers(self, *, inputs: str, outputs: str) -> dict[str, Any]:
-        """Write the buffers as a call leaves them."""
-        self._begin()
-        found = forward.buffers_after(self._module, self._arguments(inputs), self._mode)
+    def buffers(self, *, inputs: str, outputs: str, further: bool, gradients: bool) -> dict[str, Any]:
+        """Write the buffers as a call leaves them; for `further` see `forward`."""
+        self._begin(further=further)
+        found = forward.buffers_after(self._module, self._arguments(inputs), self._mode, gradients=gradients)
         tensorfile.save(outputs, found, self._exchange)
         return {}
 
@@ -334,22 +338,23 @@ class Runner:
         args, kwargs = arguments
         return self._module(*args, **kwargs)
 
-    def _begin(self) -> None:
+    def _begin(self, *, further: bool = False) -> None:
         """Have the next call begin with the buffers that the reference's calls begin with."""
-        if self._state is None:
+        if not self._states:
             return
-        self._state.put_back()
-        if self._state.missing:
+        begun = self._states["after" if further else "before"]
+        begun.put_back()
+        if begun.missing:
             # What calls them otherwise may load them under the original's names.
-            self._module.load_state_dict(self._state.missing, strict=False)
+            self._module.load_state_dict(begun.missing, strict=False)
 
     def _recording(self) -> bool:
         """Return whether gradients are recorded where calls are timed."""
         return self._gradients or self._mode == modules.TRAINING
 
-    def forward(self, **request: Any) -> dict[str, Any]:
-        """Run one forward pass (for training a whole step), see `forward.Forward.run`."""
-        self._begin()
+    def forward(self, *, further: bool = False, **request: Any) -> dict[str, Any]:
+        """Run one forward pass (for training a whole step), see `forward.Forward.run`; `further` as in `Case`."""
+        self._begin(further=further)
         return self._forward.run(
             self._module, self._lookup, mode=self._mode, device=self._device, exchange=self._exchange, **request
         )

@@ -83,6 +83,8 @@ class Reference(Original):
         """Attributes and globals that each call changes, such as `self.stats`."""
         self.buffers: buffers.Buffers | None = None
         """What a call in mode eval leaves in the buffers that it changes; None where it changes none."""
+        self.further: Case | None = None
+        """Begins with what the first call leaves there."""
         self.notes: list[str] = []
         self.cases: list[Case] = []
         """Cases with inputs as the user makes them: first with the weights of the constructor, then with others."""
@@ -150,6 +152,7 @@ class Reference(Original):
         self.begin()
         self.module.load_state_dict(initial, strict=False)
         self._latest = None
+        self.further = buffers.go_on(self, examination.measure_moved)
         if self.device == "cuda":
             self._pack()
 
@@ -281,6 +284,8 @@ class Reference(Original):
                     self.module.load_state_dict(tensorfile.load(self.trained_path).tree("cpu"), strict=False)
                 for draw in range(1, nearby.DRAWS + 1):
                     self.begin()
+                    if case.further and self.buffers is not None:
+                        self.buffers.after.put_back()
                     given, weights = self.arguments(case.inputs_path), [*self.module.parameters()]
                     weights += self.module.buffers() if all_move else ()
                     rounded = self.tolerance.rounded_to

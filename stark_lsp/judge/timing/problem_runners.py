@@ -62,7 +62,7 @@ def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: 
         "mode": reference.mode,
         "gradients": reference.gradients,
         "threads": threads,
-        "buffers": runner.give(reference.buffers.before) if reference.buffers is not None else "",
+        "buffers": runner.give(reference.buffers.path) if reference.buffers is not None else "",
         "folder": working_folder(),
     }
 
