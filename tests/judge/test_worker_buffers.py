@@ -213,3 +213,15 @@ def test_a_further_call_goes_on_from_the_first(init: str, original: str, wrong: 
     assert reference.further is not None
     assert finding(reference, tmp_path / "same", original, init=init) == ("OK", "")
     assert finding(reference, tmp_path / "wrong", wrong, init=init)[0] != "OK"
+
+
+def test_a_candidate_may_keep_the_same_in_another_layout_as_well(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    reference = make_reference(tmp_path / "r", GROWN, "torch.randn(8, 24)", init=GROWING, gradients=True)
+    body = """
+    past = self.turned[:, : len(self.keys)]
+    self.turned, self.keys = torch.cat([past, x.T], 1), torch.cat([self.keys, x])
+    return x @ self.turned
+    """
+    init = GROWING + "self.turned = torch.zeros(24, 0)\n"
+    assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
