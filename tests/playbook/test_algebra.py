@@ -10,8 +10,8 @@ import torch
 
 from stark_lsp.judge.analysis import inductor
 from stark_lsp.playbook.design import Design
-from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
-from stark_lsp.playbook.inductor.recipes import ALGEBRA, Switches
+from stark_lsp.playbook.inductor.proposal import AsCompiled
+from stark_lsp.playbook.inductor.recipes import ALGEBRA, STRATEGY, Switches
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD

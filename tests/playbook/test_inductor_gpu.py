@@ -38,8 +38,9 @@ from stark_lsp.judge.analysis import NotTraceable, inductor, inductor_gpu
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import guards, recipes, triton
-from stark_lsp.playbook.inductor.proposal import PLAIN, STRATEGY, AsCompiled, CannotEmit, facts
-from stark_lsp.playbook.inductor.reader import Kernel
+from stark_lsp.playbook.inductor.proposal import PLAIN, AsCompiled, facts
+from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel
+from stark_lsp.playbook.inductor.recipes import STRATEGY
 from stark_lsp.proposals.edit import build_edit
 
 from .conftest import REFERENCE, Bench, close, formatted
@@ -368,7 +369,7 @@ def test_a_buffer_that_a_call_changes_is_put_back_after_the_first_run(bench: Cal
     (out,) = new._compiled(*one.inputs, *new.parameters())
     close(one.model(*one.inputs), out)
     assert float(new.seen) == before + 1, "what is captured counts"
-    new._form(*one.inputs)
+    new._form([], *one.inputs)
     assert float(new.seen) == before + 1, "what is differentiated does not"
 
 

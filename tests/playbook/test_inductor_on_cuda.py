@@ -16,7 +16,8 @@ from stark_lsp.judge.analysis import inductor
 from stark_lsp.judge.reference import modules
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import recipes
-from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
+from stark_lsp.playbook.inductor.proposal import AsCompiled
+from stark_lsp.playbook.inductor.recipes import STRATEGY
 from stark_lsp.playbook.source import OLD_FORWARD
 
 from .conftest import Bench, close

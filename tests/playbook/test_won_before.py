@@ -17,7 +17,8 @@ from stark_lsp.core.verdict import Interval, Reference
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import recipes
-from stark_lsp.playbook.inductor.proposal import PLAIN, STRATEGY, Recipes
+from stark_lsp.playbook.inductor.proposal import PLAIN, Recipes
+from stark_lsp.playbook.inductor.recipes import STRATEGY
 
 from .conftest import REFERENCE, Bench
 from .test_inductor_gpu import recorded

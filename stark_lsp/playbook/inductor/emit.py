@@ -72,6 +72,7 @@ def emit(
         kernels |= {back.names[name]: kernel for name, kernel in back.program.kernels.items()}
     passed = {"backward": "backward"} if back else {}
     passed |= {"captured": "captured", "plain": "compiled"} if back and replayed else {}
+    places = [] if back else [list(arguments.weights).index(_path(one)) for one in made["changes"]]
     named = guards.conditions(made.get("parts"), set(user.forward.parameters))
     looked_at = guards.text(
         made["device"],
@@ -81,7 +82,7 @@ def emit(
         passed=list(passed),
         autocast=made.get("autocast", ""),
         written=bool(made["code"]),
-        changes=bool(made["changes"]),
+        changes=places if made["changes"] else None,
         draws=made.get("draws", False),
     )
     names_of = naming.given(program, arguments.spelled)
@@ -196,16 +197,13 @@ def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> l
     places = _places(ast.parse(made["result"], mode="eval").body)
     if sorted(places) != list(range(len(places))):
         raise CannotEmit("its program returns more than the module")
-    changes = made["changes"]
-    kept = [f"    kept = [(x, x.clone()) for x in {as_tuple(changes)}]"] if changes else []
-    # Not by the tensor itself, since autograd holds it for the backward.
-    back = ["    for x, before in kept:", "        x.data.copy_(before)"] if changes else []
+    out = f"self.{OLD_FORWARD}({forward.call})"
+    if made["changes"]:
+        given, out = ["_began", *given], f"_stark_from(_began, {as_tuple(made['changes'])}, lambda: {out})"
     return [
         f"def _form(self, {', '.join(given)}):",
         *(f"    {name} = {value!r}" for name, value in made["values"].items()),
-        *kept,
-        f"    out = self.{OLD_FORWARD}({forward.call})",
-        *back,
+        *triton.wrapped(f"    out = {out}"),
         f"    return {as_tuple([f'out{places[place]}' for place in range(len(places))])}",
     ]
 

@@ -40,7 +40,7 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
         return None
 {changes}{draws}    with torch.no_grad():
 {launch}
-    return {apply}, lambda *given: form(*given[: len(inputs)]), *tensors)
+    return {apply}, lambda *given: form({first}*given[: len(inputs)]), *tensors)
 '''
 _OWN = {
     "_StarkDifferentiable": "_StarkForm",
@@ -66,7 +66,19 @@ _ELSEWHERE = """\
 _CHANGES = """\
     # Autograd is not to mind that the next call changes a buffer.
     tensors = (*inputs, *(x if isinstance(x, torch.nn.Parameter) else x.data for x in weights))
+    began = [weights[place].clone() for place in {began}]
 """
+_FROM = '''\
+def _stark_from(began, changed, form):
+    """What a form computes from what buffers held before the call; they are left as they are now."""
+    kept = [x.clone() for x in changed]
+    for x, before in zip(changed, began):
+        x.data.copy_(before)  # not by the tensor itself, since autograd holds it for the backward
+    out = form()
+    for x, after in zip(changed, kept):
+        x.data.copy_(after)
+    return out
+'''
 _DRAWS = "    form = _stark_drawing(form, device)\n"
 _UNCAST = 'torch.is_autocast_enabled("{device}") or '
 _CAST = """\
@@ -140,7 +152,7 @@ def text(
     passed: Sequence[str] = (),
     autocast: str = "",
     written: bool = True,
-    changes: bool = False,
+    changes: Sequence[int] | None = None,
     draws: bool = False,
 ) -> str:
     """Return what a candidate for a device needs; it needs torch, and hashlib if not `by_name`.
@@ -160,7 +172,7 @@ def text(
     written
         Whether kernels are a program, which has the casts written out, or PyTorch's own, which need autocast.
     changes
-        Whether a call changes buffers.
+        The places among the weights of buffers whose values before a call its form needs; None where none changes.
     draws
         Whether it draws random numbers.
     """
@@ -168,7 +180,9 @@ def text(
     under = {"kernels": not written, **dict.fromkeys(passed, False), "form": True}
     casting = _CAST + "".join(f"    {name} = _stark_under({on}, {name})\n" for name, on in under.items())
     run = _RUN.replace("{autocast}", "" if autocast else _UNCAST).replace("{cast}", casting if autocast else "")
-    run = run.replace("{changes}", _CHANGES if changes else "").replace("{draws}", _DRAWS if draws else "")
+    changing = "" if changes is None else _CHANGES.replace("{began}", str(tuple(changes)))
+    run = run.replace("{changes}", changing).replace("{first}", "began, " if changing else "")
+    run = run.replace("{draws}", _DRAWS if draws else "")
     run = "\n\n".join([run, _UNDER] if autocast else [run]).replace("{dtype}", autocast)
     run = run.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
     run = run.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
@@ -183,4 +197,4 @@ def text(
     form = handwritten.written("differentiable")
     for plain, other in _OWN.items():
         form = form.replace(plain, other)
-    return "\n\n".join([*looks, *drawing, run, form, *behind])
+    return "\n\n".join([*looks, *drawing, *([_FROM] if changing else []), run, form, *behind])

@@ -30,8 +30,6 @@ WORTH = 0.1
 """Share of a call that a CUDA graph must be able to save to be tried."""
 MUCH = 0.15
 """Share of a call for which the GPU was seen to wait for launches, from which a CUDA graph is tried first."""
-
-
 _JOINING = ((ATTENTION, STREAMED), (PRODUCTS, HALVES), (WINDOWS, "shifted"), (CONVOLUTIONS, "rounded"))
 """Switches that take a part of the time each, see `Switch.joins`."""
 
@@ -79,8 +77,6 @@ class Switch:
     """Name of the template in `prompts/advice`."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Settings of `torch._inductor.config`."""
-    products: str = ""
-    """`input_precision` of `tl.dot`."""
     replayed: bool = False
     """Whether the program becomes a CUDA graph."""
     plain: bool = False
@@ -93,6 +89,11 @@ class Switch:
     """Of a user's own: its file, and"""
     text: str = ""
     """its advice, in the place of a template."""
+
+    @property
+    def products(self) -> str:
+        """`input_precision` of `tl.dot`."""
+        return self.label if self.advice == PRODUCTS else ""
 
     @property
     def forward_alone(self) -> bool:
@@ -166,26 +167,12 @@ SWITCHES = (
         rewrites=SHORT_HALVES,
         repair=True,
     ),
-    Switch(
-        PRODUCTS,
-        "bf16x3",
-        "Take products of float32 on tensor cores, in three bfloat16 parts",
-        "products",
-        _TRITON,
-        "bf16x3",
-    ),
+    Switch(PRODUCTS, "bf16x3", "Take products of float32 on tensor cores, in three bfloat16 parts", PRODUCTS, _TRITON),
     Switch(TUNING, "search", "Search for the best blocks of each kernel", "tuning", _SEARCHED),
     Switch(LAYOUT, "as-given", "Leave images in the layout they come in", "layout", _AS_GIVEN),
     Switch(LAUNCH, "replayed", "Launch all kernels as one CUDA graph", "launch", replayed=True),
     Switch(LAUNCH, "captured", "Launch PyTorch's own kernels as one CUDA graph", "captured", replayed=True, plain=True),
-    Switch(
-        PRODUCTS,
-        "bf16x6",
-        "Take products of float32 on tensor cores, in six bfloat16 parts",
-        "products",
-        _TRITON,
-        "bf16x6",
-    ),
+    Switch(PRODUCTS, "bf16x6", "Take products of float32 on tensor cores, in six bfloat16 parts", PRODUCTS, _TRITON),
 )
 
 
