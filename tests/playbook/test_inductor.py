@@ -337,6 +337,50 @@ def test_batch_norm_learns_in_training_as_it_does_in_pytorch(bench: Callable[...
         made.new(x)
 
 
+NAMED = f"""{HEAD}import dataclasses
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: int
+
+
+@dataclasses.dataclass
+class Output:
+    pair: Pair
+    total: torch.Tensor
+    rest: object = None
+
+    def __post_init__(self):
+        self.rest = {{rest}}
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.tanh(x) * 2 + 1
+        return Output(Pair(y, 3), total=y.sum(1))
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+"""
+
+
+def test_a_result_of_a_class_is_made_by_its_name(bench: Callable[..., Bench]) -> None:
+    made = write(bench(NAMED.format(rest="self.rest")))
+    (x,) = made.one.inputs
+    with made.by_kernels():
+        found, expected = made.new(x), made.one.model(x)
+    assert (type(found).__name__, type(found.pair).__name__) == ("Output", "Pair")
+    close((*expected.pair, expected.total), (*found.pair, found.total))
+    made.new(x.requires_grad_()).total.sum().backward()
+    assert x.grad is not None
+    one = bench(NAMED.format(rest="[self.rest]"))
+    with pytest.raises(NotTraceable, match="returns a Output"):
+        inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
+
+
 def test_gradients_come_of_what_buffers_held_before_the_call(bench: Callable[..., Bench]) -> None:
     # Backward by the form runs forward once more, when buffers have moved on.
     one = bench(RING)

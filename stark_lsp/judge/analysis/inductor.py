@@ -8,6 +8,7 @@ touches are in these two files, and whatever they lack in a version of torch is 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import inspect
 import logging
@@ -206,7 +207,7 @@ class _Call:
         names = {key(tensor): expression for expression, tensor in reversed(self.named)}
         return {
             "arguments": [argument(value, names) for value in arguments],
-            "result": _result(result, outputs),
+            "result": _result(result, outputs, getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})),
             "mode_matters": self._mode_matters,
             "changes": changed,
             "module": self._digest,
@@ -361,21 +362,38 @@ def _written_only() -> Iterator[None]:
             setattr(guards, EMPTY, empty)
 
 
-def _result(result: Any, outputs: list[Any]) -> str:
-    """Return how a result is made of what the program returns."""
+def _result(result: Any, outputs: list[Any], known: Mapping[str, Any]) -> str:
+    """Return how a result is made of what the program returns; `known` are the globals of the module's forward."""
     if isinstance(result, torch.Tensor):
         for place, output in enumerate(outputs):
             if isinstance(output, torch.Tensor) and (output is result or key(output) == key(result)):
                 return f"out[{place}]"
         raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
     if type(result) in (tuple, list):
-        inner = ", ".join(_result(item, outputs) for item in result)
+        inner = ", ".join(_result(item, outputs, known) for item in result)
         return f"[{inner}]" if type(result) is list else f"({inner}{',' if len(result) == 1 else ''})"
     if type(result) is dict and all(isinstance(key, str) for key in result):
-        return "{" + ", ".join(f"{key!r}: {_result(item, outputs)}" for key, item in result.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_result(item, outputs, known)}" for key, item in result.items()) + "}"
     if result is None or isinstance(result, (bool, int, float, str)):
         return repr(result)
-    raise NotTraceable(f"it returns a {type(result).__name__}")
+    kind, fields = type(result), _fields(result)
+    if fields and known.get(kind.__name__) is kind:
+        return f"{kind.__name__}({', '.join(f'{k}={_result(v, outputs, known)}' for k, v in fields.items())})"
+    raise NotTraceable(f"it returns a {kind.__name__}")
+
+
+def _fields(result: Any) -> dict[str, Any]:
+    """Return what a named tuple or a dataclass, as those of transformers are, is made of; nothing if it is neither."""
+    named = getattr(result, "_fields", ()) if isinstance(result, tuple) else ()
+    if dataclasses.is_dataclass(result):
+        named = [field.name for field in dataclasses.fields(result) if field.init]
+    fields = {name: getattr(result, name) for name in named}
+    try:
+        again = type(result)(**fields) if fields else None
+    except (TypeError, ValueError):
+        return {}
+    # Its class may make something else of what it is given.
+    return fields if all(getattr(again, name, None) is value for name, value in fields.items()) else {}
 
 
 def _parts(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, dict[str, str]]]:

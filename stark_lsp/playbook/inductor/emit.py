@@ -212,14 +212,14 @@ def _places(node: ast.expr, path: str = "") -> dict[int, str]:
     """Return where in a result each of the program's results is."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return {int(str(node.slice.value)): path}
-    found: dict[int, str] = {}
+    inside: list[tuple[str, ast.expr]] = []
     if isinstance(node, (ast.Tuple, ast.List)):
-        for place, item in enumerate(node.elts):
-            found |= _places(item, f"{path}[{place}]")
+        inside = [(f"[{place}]", item) for place, item in enumerate(node.elts)]
     elif isinstance(node, ast.Dict):
-        for key, item in zip(node.keys, node.values, strict=True):
-            found |= _places(item, f"{path}[{ast.unparse(key)}]") if key is not None else {}
-    return found
+        inside = [(f"[{ast.unparse(key)}]", item) for key, item in zip(node.keys, node.values, strict=True) if key]
+    elif isinstance(node, ast.Call):
+        inside = [(f".{one.arg}", one.value) for one in node.keywords]
+    return {number: at for part, item in inside for number, at in _places(item, path + part).items()}
 
 
 def _method(
