@@ -296,3 +296,35 @@ def test_only_where_samples_do_not_depend_on_each_other(
     reference = make_reference(tmp_path / "r", body, "torch.rand(64, 32)", special_inputs=False)
     assert reference.cases[0].own_errors is None
     assert any("No float64 comparison" in note for note in reference.notes)
+
+
+PROJECTED = ("self.project = nn.Linear(512, 40)", "torch.randn(64, 512)")
+SHIFTED = "e = torch.exp(y - y.max(-1, keepdim=True)[0])"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (f"{SHIFTED}\nreturn e / e.sum(-1, keepdim=True)", "OK"),
+        ("e = torch.exp(y)\nreturn e / e.sum(-1, keepdim=True)", "NOT_FINITE"),
+    ],
+)
+def test_where_large_inputs_are_ill_conditioned_the_result_has_to_be_finite(
+    tmp_path: Path, body: str, status: str
+) -> None:
+    # Behind a product float32 is off by more than a softmax of large values bears.
+    init, inputs = PROJECTED
+    body, original = (f"y = self.project(x) / 4\n{text}" for text in (body, "return y.softmax(-1)"))
+    reference = make_reference(tmp_path / "r", original, inputs, init=init, drawn=0)
+    large = [case for case in reference.special if case.kind is CaseKind.LARGE and not case.trained]
+    assert [case.finite_alone for case in large] == [True, False]
+    found, message = finding(reference, tmp_path / "c", body, init=init)
+    assert found == status
+    assert ("1000 times as large" in message) == (status != "OK")
+
+
+def test_what_is_not_finite_there_either_is_no_case(tmp_path: Path) -> None:
+    init, inputs = PROJECTED
+    body = "y = self.project(x)\nreturn torch.exp(y) * torch.cos(y)"
+    reference = make_reference(tmp_path / "r", body, inputs, init=init, drawn=0)
+    assert not any(case.words.startswith("with inputs 1000 times") for case in reference.special)

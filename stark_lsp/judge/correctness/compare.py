@@ -112,6 +112,8 @@ class Tolerance:
     """Multiple of the usual tolerance that it never grows beyond."""
     inside: str = ""
     """A dtype of fewer bits that the reference computes in on the way, empty for none."""
+    any_finite: bool = False
+    """Whether any values will do where the reference's are finite: they are too ill-conditioned to be compared."""
 
     @property
     def rounded_to(self) -> str:
@@ -143,6 +145,7 @@ class Tolerance:
 
 
 USUAL = Tolerance()
+FINITE = Tolerance(any_finite=True)
 
 
 def compare(
@@ -212,7 +215,7 @@ def compare(
                     figures.add(*error.worst)
                     raise
                 shares.append(error.share)
-        elif not _same_plain(expected, found):
+        elif not (tolerance.any_finite or _same_plain(expected, found)):
             raise Mismatch(
                 "WRONG_RESULT",
                 f"The {name_of(what, path)} is {_plain(found)} where the reference gives {_plain(expected)}.",
@@ -330,6 +333,8 @@ def _compare_tensors(
         status = "NOT_FINITE" if worst.only_reference_finite else "WRONG_RESULT"
         place = f"The {name} is {worst.found_text} at {_index(worst.at, ref)}"
         raise Mismatch(status, f"{place} where the reference gives {worst.expected_text}.")
+    if room.any_finite:
+        return Difference(worst.pair)
     if worst.max_rel > tolerance:
         allowed = f"{tolerance:.0e} is allowed" if tolerance else "it must be equal"
         share = worst.beyond(tolerance) / ref.numel()

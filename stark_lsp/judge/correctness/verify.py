@@ -239,7 +239,7 @@ class Verifier:
             case.own_errors,
             what,
             dense=dense,
-            tolerance=self._tolerance,
+            tolerance=compare.FINITE if case.finite_alone else self._tolerance,
             nearby=nearby,
             around=partial(nearby, all_move=True),
         )

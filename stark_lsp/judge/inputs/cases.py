@@ -64,6 +64,8 @@ class Case:
     """The inputs after the call, where the reference changes them."""
     fingerprints: list[int] | None = None
     """Of the inputs, once they were needed."""
+    finite_alone: bool = False
+    """Whether the values of its outputs say nothing, since float64 gives others, but that they are finite."""
     further: bool = False
     """Whether it begins with the buffers that the first call leaves, not with what that finds."""
 
