@@ -18,11 +18,6 @@ def written(name: str) -> str:
     return (built_in_dir() / "kernels" / f"{name}.py").read_text(encoding="utf-8").split("\n\n\n", 1)[1]
 
 
-def function(name: str) -> str:
-    """Return what calls a kernel in a candidate."""
-    return f"_stark_{name}"
-
-
 def text(name: str, capability: Sequence[int], *, exact: bool = False) -> str:
     """Return the functions of a kernel for a GPU of this compute capability.
 

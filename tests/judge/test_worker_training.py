@@ -128,6 +128,44 @@ def test_a_candidate_without_a_backward_is_told_so(reference: Reference, tmp_pat
         verify(reference, tmp_path, "with torch.no_grad():\n    " + BODY, init=INIT)
 
 
+CODES = """self.linear = nn.Linear(12, 10)
+self.register_buffer("codes", torch.randn(10))
+"""
+
+
+def test_timed_steps_begin_with_the_state_that_results_depend_on(reference: Reference, tmp_path: Path) -> None:
+    assert reference.buffers is None, "running statistics"
+    body = "y = self.linear(x) * self.codes.clone()\nwith torch.no_grad():\n    self.codes.mul_(0.9).add_(y.mean(0))"
+    follows = make_reference(tmp_path / "r", f"{body}\nreturn y", "torch.randn(32, 12)", init=CODES, mode="training")
+    assert follows.buffers is not None
+    assert list(follows.buffers.state.values) == ["codes"]
+    assert not follows.buffers.expected, "they are compared as what a step gives"
+    assert finding(follows, tmp_path / "c", f"{body}\nreturn y", init=CODES) == ("OK", "")
+
+
+NOISY = """
+class Noisy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, y):
+        return y * 1.0
+
+    @staticmethod
+    def backward(ctx, flow):
+        return flow * (1 + {} * torch.rand(flow.shape, generator=DRAWN))
+
+DRAWN = torch.Generator().manual_seed(7)
+"""
+
+
+def test_a_gradient_that_comes_out_a_little_otherwise_each_time_is_no_randomness(tmp_path: Path) -> None:
+    # As where a GPU adds up in an order of its own.
+    body, how = "return Noisy.apply(self.linear(x))", {"init": "self.linear = nn.Linear(12, 10)", "mode": "training"}
+    make_reference(tmp_path / "a", body, "torch.randn(32, 12)", before=NOISY.format(1e-4), **how)
+    body += " * (1 + torch.rand((), generator=DRAWN))"
+    with pytest.raises(Bad, match="different results for equal inputs"):
+        make_reference(tmp_path / "b", body, "torch.randn(32, 12)", before=NOISY.format(0), **how)
+
+
 def test_gradients_that_are_nothing_but_rounding_may_differ(tmp_path: Path) -> None:
     # The bias in front of the normalization has no influence.
     body = "return self.norm(self.linear(x) * 3)"

@@ -130,6 +130,24 @@ def test_switching_autocast_inside_is_refused(file: Callable[[str], ModuleType])
         record(file, "with torch.autocast('cpu', dtype=torch.bfloat16):\n    return x @ x", torch.randn(4, 4))
 
 
+WEIGHT = "self.weight = nn.Parameter(torch.ones(8))"
+
+
+@pytest.mark.parametrize("left_out", ["x.abs().max()", "self.weight.abs().max()", "(x * 2).relu().sum()"])
+def test_leaving_gradients_out_of_what_is_learned_is_refused(file: Callable[[str], ModuleType], left_out: str) -> None:
+    body = f"with torch.no_grad():\n    scale = {left_out}\nreturn x * self.weight / scale"
+    with pytest.raises(NotTraceable, match="inputs or weights under"):
+        record(file, body, torch.randn(8, 8), init=WEIGHT)
+
+
+def test_what_no_gradient_leads_to_may_be_computed_without(file: Callable[[str], ModuleType]) -> None:
+    body = (
+        "kept = x.detach() * 2\nwith torch.no_grad():\n    p = torch.arange(8) * 0.5 + kept\nreturn x * self.weight + p"
+    )
+    data = record(file, body, torch.randn(8, 8), init=WEIGHT)
+    assert "Tensor.detach" in [node["target"] for node in data["nodes"]]
+
+
 def test_in_place_operations_are_ordinary_only_where_nobody_else_sees_them(file: Callable[[str], ModuleType]) -> None:
     data = record(file, "y = x * 2\ny += 1\nv = y[:1]\ny.relu_()\nreturn y + v", torch.randn(4, 4))
     flags = {n["target"]: n["safe_in_place"] for n in data["nodes"] if n["op"] == "call" and n["mutates"]}

@@ -201,7 +201,7 @@ def test_a_mistake_of_its_own_is_told_and_leaves_the_rest(
 
 
 def test_a_decorated_forward_gets_an_honest_answer(bench: Callable[..., Bench]) -> None:
-    text = TWO_GROUPS.replace("    def forward", "    @torch.no_grad()\n    def forward")
+    text = TWO_GROUPS.replace("    def forward", "    @torch.enable_grad()\n    def forward")
     with pytest.raises(NothingToPropose, match="decorator"):
         bench(text).plan()
 

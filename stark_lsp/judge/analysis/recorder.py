@@ -53,12 +53,16 @@ class Recorder(TorchFunctionMode):
         self.quiet = False
         """Whether calls go through unrecorded."""
         self._modes = _modes()
+        self._leading: set[int] = set()
+        """Nodes whose results lead back to an input or a parameter, as gradients go."""
 
     # ---- what there is before the first operation --------------------------------------------------
 
     def add_input(self, tensor: torch.Tensor, expression: str) -> None:
         """Note a tensor that the caller passes."""
-        self._own(tensor, self._add({"op": "input", "target": expression, "outputs": [meta(tensor)]}), 0)
+        node = self._add({"op": "input", "target": expression, "outputs": [meta(tensor)]})
+        self._leading.add(node)
+        self._own(tensor, node, 0)
 
     def know(self, tensor: torch.Tensor, expression: str) -> None:
         """Note a tensor that exists outside the call: a parameter, a buffer, a constant of the file."""
@@ -104,7 +108,7 @@ class Recorder(TorchFunctionMode):
                     f"the code reads what a tensor holds ({last.strip('_')}), which decides what it does"
                 )
         if _modes() != self._modes:
-            raise self._refuse("the code switches autocast or gradients on or off while it runs")
+            raise self._refuse("the code switches autocast on or off while it runs")
         return self._record(func, name, args, kwargs, leaf)
 
     def _metadata(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
@@ -142,6 +146,9 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         inputs = tensors_of((args, kwargs))
         watched = [*inputs, *(leaf.tensors() if leaf is not None else ())]
+        leads = any(map(self._leads, watched)) and name.rpartition(".")[2] not in ("detach", "detach_", "data.get")
+        if leads and not torch.is_grad_enabled():
+            raise self._refuse("the code computes with inputs or weights under torch.no_grad()")
         node: dict[str, Any] = {"op": "module" if leaf is not None else "call", "target": name}
         if leaf is not None:
             node["module"] = leaf.describe()
@@ -165,7 +172,8 @@ class Recorder(TorchFunctionMode):
             return out
         self._names()
         with torch._C.DisableTorchFunction():
-            self._describe_results(node, out, inputs, watched, mutated)
+            number = self._describe_results(node, out, inputs, watched, mutated)
+        self._leading |= {number} if leads else set()
         return out
 
     def _encode_arguments(self, node: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -182,7 +190,7 @@ class Recorder(TorchFunctionMode):
         inputs: list[torch.Tensor],
         watched: list[torch.Tensor],
         mutated: list[int],
-    ) -> None:
+    ) -> int:
         name, results = node["target"], tensors_of(out)
         node.update(self._place())
         node["structure"] = "tensor" if isinstance(out, torch.Tensor) else "sequence"
@@ -204,6 +212,13 @@ class Recorder(TorchFunctionMode):
         # The very object that came in (dropout in eval mode) is one value under two node numbers.
         for index, tensor in enumerate(results):
             self._own(tensor, number, index)
+        return number
+
+    def _leads(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor leads back to an input or a parameter."""
+        place = self._find(tensor)
+        leads = isinstance(tensor, torch.nn.Parameter) if place is None else place[0] in self._leading
+        return leads and (tensor.is_floating_point() or tensor.is_complex())
 
     def _safe(self, out: Any, inputs: list[torch.Tensor], watched: list[torch.Tensor], mutated: list[int]) -> bool:
         """Whether an in-place operation can be read as an ordinary one: nobody else sees the memory it changes."""
@@ -293,8 +308,8 @@ class Recorder(TorchFunctionMode):
         return {"device": str(device)}
 
 
-def _modes() -> tuple[bool, bool, bool]:
-    return torch.is_grad_enabled(), torch.is_autocast_enabled(), torch.is_autocast_enabled("cpu")
+def _modes() -> tuple[bool, bool]:
+    return torch.is_autocast_enabled(), torch.is_autocast_enabled("cpu")
 
 
 def mentions_call(expr: Expr) -> bool:

@@ -48,7 +48,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
-        with patched(module, recorder, attributes), recorder:
+        with _gradients_as_called(module), patched(module, recorder, attributes), recorder:
             out = module(*given, **given_kwargs)
             recorder.quiet = True
         recorder.quiet = False
@@ -65,6 +65,20 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "attributes": attributes.read,
         "read_dtype": recorder.read_dtype,
     }
+
+
+@contextlib.contextmanager
+def _gradients_as_called(module: torch.nn.Module) -> Iterator[None]:
+    """Let the code see that gradients are recorded, so that it shows where it leaves them out; none are."""
+    learned = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    try:
+        for parameter in learned:
+            parameter.requires_grad_(False)
+        with torch.enable_grad():
+            yield
+    finally:
+        for parameter in learned:
+            parameter.requires_grad_(True)
 
 
 @contextlib.contextmanager

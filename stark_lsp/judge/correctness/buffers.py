@@ -2,7 +2,7 @@
 
 Such are caches of keys and values, observers of ranges, counters. Each call, of the original and of a candidate,
 checked or timed, begins with what they were at first, so that its result depends on its inputs alone. In training they
-are part of what a step gives.
+are part of what a step gives; where its result depends on them, as on a codebook, timed steps begin so as well.
 """
 
 from __future__ import annotations
@@ -42,15 +42,14 @@ class Buffers:
     path: str
     """and a file of both."""
     expected: dict[str, torch.Tensor]
-    """What a candidate is to leave in them,"""
+    """What a candidate is to leave in them, nothing in training;"""
     further: dict[str, torch.Tensor] = field(default_factory=dict)
     """and what in a call that goes on from there."""
 
 
 def held(reference: Reference) -> State | None:
-    """Return the module's buffers as its first call finds them; None where they are too large, or compared anyway."""
-    wanted = reference.mode != modules.TRAINING and modules.nbytes_of([*reference.module.buffers()]) <= LIMIT
-    return State(reference.module) if wanted else None
+    """Return the module's buffers as its first call finds them; None where they are too large."""
+    return State(reference.module) if modules.nbytes_of([*reference.module.buffers()]) <= LIMIT else None
 
 
 def changed(reference: Reference, first: Case, other: Callable[[], Arguments], before: State | None) -> Buffers | None:
@@ -74,11 +73,44 @@ def changed(reference: Reference, first: Case, other: Callable[[], Arguments], b
         try:
             # What was made once stays made, here too.
             with kept(reference.module):
+                if reference.mode == modules.TRAINING:
+                    return _trained(reference, first, begun)
                 return _changed(reference, first, other, begun)
         except Exception as error:  # noqa: BLE001 - not each kind of tensor can be compared; said in the notes
             failed = f"Buffers are not compared: {type(error).__name__}."
     reference.notes.append(failed)
     return None
+
+
+def _trained(reference: Reference, first: Case, before: State) -> Buffers | None:
+    """Return what a step changes if the next one's result depends on it; not so do running statistics."""
+    begun = before.values
+    before.put_back()
+    left = forward.buffers_after(reference.module, reference.arguments(first.inputs_path), reference.mode)
+    found = {name: one for name, one in left.items() if name in begun and not _equal(one, begun[name])}
+    if not found:
+        return None
+    before.narrowed({**begun, **found}).put_back()
+    again, _, _ = reference.call(first.inputs_path, first.cotangents_path, keep=False)
+    results = [one.outputs.tensors[: first.results] for one in (first, replace(first, outputs=again))]
+    same = compare.within(*results, tolerance=reference.tolerance)
+    return None if same else _handed(reference, first, before, {name: begun[name] for name in found}, found, {})
+
+
+def _handed(
+    reference: Reference,
+    first: Case,
+    before: State,
+    begun: dict[str, torch.Tensor | None],
+    left: dict[str, torch.Tensor],
+    expected: dict[str, torch.Tensor],
+) -> Buffers:
+    """Write into a file what a call finds and leaves."""
+    path = os.path.splitext(first.inputs_path)[0] + "-buffers.raw"
+    reference.save(path, {"before": begun, "after": left}, "A buffer cannot be handed to a candidate")
+    return Buffers(
+        before.narrowed(begun), before.narrowed(left), path, {name: one.cpu() for name, one in expected.items()}
+    )
 
 
 def _changed(reference: Reference, first: Case, other: Callable[[], Arguments], before: State) -> Buffers | None:
@@ -106,12 +138,7 @@ def _changed(reference: Reference, first: Case, other: Callable[[], Arguments], 
     if not all(_close(one, resumed[name]) for name, one in lasting.items()):
         # A flag that says whether they were ever seen belongs to them.
         state = {name: begun[name] for name in found}
-    path = os.path.splitext(first.inputs_path)[0] + "-buffers.raw"
-    left = {name: found[name] for name in state}
-    reference.save(path, {"before": state, "after": left}, "A buffer cannot be handed to a candidate")
-    return Buffers(
-        before.narrowed(state), before.narrowed(left), path, {name: one.cpu() for name, one in lasting.items()}
-    )
+    return _handed(reference, first, before, state, {name: found[name] for name in state}, lasting)
 
 
 def go_on(reference: Reference, measure: Callable[[Case], None]) -> Case | None:
@@ -120,7 +147,7 @@ def go_on(reference: Reference, measure: Callable[[Case], None]) -> Case | None:
     A candidate is to read what is in buffers, and to write them where gradients are recorded as well.
     """
     left, base = reference.buffers, reference.cases[:2][-1]
-    if left is None:
+    if left is None or not left.expected:
         return None
 
     def after(arguments: Arguments) -> dict[str, torch.Tensor]:

@@ -35,11 +35,12 @@ class _StarkTrained(_StarkForm):
         saved = ctx.saved_tensors  # a checkpoint gives them once
         tensors, kept = saved[: ctx.count], saved[ctx.count :]
         asks_more = any(asked > had for asked, had in zip(ctx.needs_input_grad[3:], {had}))
-        if asks_more or torch.is_grad_enabled() or any(one is None for one in gradients):
+        flows = [gradients[place] for place in {flows}]
+        if asks_more or torch.is_grad_enabled() or any(one is None for one in flows):
             given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors, own=ctx.own)
             return (None, *_StarkForm.backward(given, *gradients))
         with torch.cuda.device_of(tensors[0]):
-            return (None, None, None, *ctx.run(*kept, *gradients))
+            return (None, None, None, *ctx.run(*kept, *flows))
 
 
 def _stark_laid(x, stride):
@@ -51,10 +52,10 @@ _REPLAYED = {
     "        out = launched()\n": "        out, ctx.graph, ctx.turn = launched()\n",
     "(out[place] for place in {saved})": "(out[place] for place in ({saved} if ctx.graph is None else ()))",
     """\
-            return (None, None, None, *ctx.run(*kept, *gradients))
+            return (None, None, None, *ctx.run(*kept, *flows))
 """: """\
             graph = ctx.graph
-            found = ctx.run(*kept, *gradients) if graph is None else graph.back(ctx.run, ctx.turn, gradients)
+            found = ctx.run(*kept, *flows) if graph is None else graph.back(ctx.run, ctx.turn, flows)
         if found is None:
             given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors, own=ctx.own)
             return (None, *_StarkForm.backward(given, *gradients))
@@ -112,7 +113,9 @@ class Backward:
                     self._kept.append(kept)
         if len(self._laid) > len({line.split()[0] for line in self._laid}):
             raise CannotEmit("its program for backward takes a gradient in two layouts")
-        self.parameters = [*self._kept, *(f"gradient{place}" for place in range(count))]
+        # No gradient flows into an integer.
+        self._flows = [place for place in range(count) if f"gradient{place}" in self.spelled.values()]
+        self.parameters = [*self._kept, *(f"gradient{place}" for place in self._flows)]
 
     def returning(self, expressions: Sequence[str]) -> None:
         """Have the program return the gradients of these, None for those that it has none of."""
@@ -130,4 +133,5 @@ class Backward:
         for plain, other in _REPLAYED.items() if replayed else ():
             text = text.replace(plain, other)
         text = text.replace("{saved}", repr(tuple(self.saved))).replace("{count}", str(self.count))
+        text = text.replace("{flows}", repr(tuple(self._flows)))
         return text.replace("{had}", repr(had))

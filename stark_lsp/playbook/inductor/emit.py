@@ -29,6 +29,7 @@ _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
 """Names that a program uses otherwise."""
 _ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.")
 """What a program has that rounds to TF32."""
+_STATISTICS = re.compile(r"\.(?:running_mean|running_var|num_batches_tracked)$")
 
 
 def emit(
@@ -69,10 +70,17 @@ def emit(
     if "backward" in made:
         back = Backward(made, program, arguments.spelled, len(_places(ast.parse(made["result"], mode="eval").body)))
         back.returning(arguments.expressions)
+        changed = {
+            n for n, one in zip(arguments.parameters, arguments.expressions, strict=True) if one in made["changes"]
+        }
+        if changed & {*back.parameters}:  # torch 2.11 to 2.13 reads it as it is after the call
+            raise CannotEmit("its program for backward reads a buffer that the call changes")
         kernels |= {back.names[name]: kernel for name, kernel in back.program.kernels.items()}
     passed = {"backward": "backward"} if back else {}
     passed |= {"captured": "captured", "plain": "compiled"} if back and replayed else {}
-    places = [] if back else [list(arguments.weights).index(_path(one)) for one in made["changes"]]
+    # On running statistics nothing depends in training.
+    minded = [] if back and all(map(_STATISTICS.search, made["changes"])) else made["changes"]
+    places = [list(arguments.weights).index(_path(one)) for one in minded]
     named = guards.conditions(made.get("parts"), set(user.forward.parameters))
     looked_at = guards.text(
         made["device"],
@@ -248,18 +256,14 @@ def _method(
     head = ["@staticmethod", *triton.wrapped(f"def {name}({', '.join(arguments.parameters)}):"), *ready]
     if on_gpu:
         first = f"    device = {arguments.parameters[0]}.device"
-        return [*head, first, *(part[4:] for line in _indented(lines, 8) for part in triton.wrapped(line))]
-    return [*head, *_indented(lines, 4)]
+        return [*head, first, *(part[4:] for line in lines for part in triton.wrapped(" " * 8 + line))]
+    return [*head, *(f"    {line}" for line in lines)]
 
 
 def _is_plain(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> bool:
     """Whether the old forward, as it is called, is the form: it takes the inputs alone, and returns one tensor."""
     inputs = ", ".join(one["expression"] for one in arguments.inputs)
     return made["result"] == "out[0]" and not made["changes"] and not made["values"] and forward.call == inputs
-
-
-def _indented(lines: Sequence[str], by: int) -> list[str]:
-    return [" " * by + line for line in lines]
 
 
 def _forward(
@@ -303,4 +307,4 @@ def _forward(
         *(part[8:] for part in triton.wrapped(" " * 12 + call)),
         f"return {old} if {out} is None else " + made["result"].replace("out[", f"{out}["),
     ]
-    return [forward.header, *_indented(lines, 4)]
+    return [forward.header, *(f"    {line}" for line in lines)]

@@ -21,7 +21,7 @@ _COPIED = re.compile(r"buf\d+\.copy_$")
 _SLICE = re.compile(r"\[([\d *+()]+):([\d *+()]+)\]")
 _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
-_KNOWN = {"torch", "device", *map(handwritten.function, handwritten.NAMES)}
+_KNOWN = {"torch", "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
@@ -227,7 +227,7 @@ def _publicly(value: ast.Call, called: str) -> None:
             raise CannotEmit(f"its program calls {called}")
         value.func = _name(f"torch.{name}")
     elif called.startswith("torch.ops.stark."):
-        value.func = _name(handwritten.function(called.split(".")[3]))
+        value.func = _name(f"_stark_{called.split('.')[3]}")
     elif called.startswith("aten."):
         value.func = _name(f"torch.ops.{called}")
     elif not called.startswith("torch.ops.aten."):

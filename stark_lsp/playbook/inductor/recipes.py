@@ -15,9 +15,8 @@ from stark_lsp.playbook.design import Design
 
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
-ALGEBRA, WINDOWS, TRANSPOSED, ATTENTION = "algebra", "windows", "transposed", "attention"
-CONVOLUTIONS = "convolutions"
-PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
+ALGEBRA, WINDOWS, CONVOLUTIONS, ATTENTION = "algebra", "windows", "convolutions", "attention"
+TRANSPOSED, PRODUCTS, TUNING, LAYOUT, LAUNCH = "transposed", "products", "tuning", "layout", "launch"
 HALVES, SHORT_HALVES = "halves", "short-halves"
 """Of `PRODUCTS`: in parts of float16; and in shorter sums of these."""
 STREAMED, EXACT = "streamed", "exact"
