@@ -11,6 +11,7 @@ from judge_cases import QUICK, REFERENCE, judging, make_problem
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import Mode
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Baselines, Timing, Verdict
 from stark_lsp.core.wire import dumps, loads
@@ -65,10 +66,12 @@ async def test_where_max_autotune_fails_the_reason_is_told_and_the_rest_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.ci
-async def test_with_what_torch_compile_gets_wrong_nothing_is_compared(tmp_path: Path) -> None:
-    # As torch 2.11 does of a graph's attention on a GPU, whose scores it pads in memory.
+@pytest.mark.parametrize("mode", [Mode.EVAL, Mode.TRAINING])
+async def test_with_what_torch_compile_gets_wrong_nothing_is_compared(mode: Mode, tmp_path: Path) -> None:
+    # As torch 2.11 does of a graph's attention on a GPU, whose scores it pads in memory; and as any does of gradients
+    # for which it reads a buffer after a call has changed it.
     wrong = REFERENCE.replace("return ", "x = x * (1.5 if torch.compiler.is_compiling() else 1.0)\n        return ", 1)
-    problem = make_problem(tmp_path / "model.py", wrong)
+    problem = replace(make_problem(tmp_path / "model.py", wrong), mode=mode)
     settings = replace(AUTOTUNED, max_autotune=False, compile_baseline=True)
     async with judging(problem, tmp_path, settings=settings) as (judge, _):
         await judge.prepare(lambda text: None)

@@ -100,7 +100,7 @@ class Examination:
             partial(reference.call, first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
         )
         self.seconds, self.call_s = watch.seconds(), reference.call_s
-        drew = reference.mode == modules.TRAINING and forward.drew()
+        reference.draws = drew = reference.mode == modules.TRAINING and forward.drew()
         training = reference.mode == modules.TRAINING
         if not training:
             self._refuse_random(again)

@@ -79,6 +79,8 @@ class Reference(Original):
         """The gradients that a candidate is to have where it is called in eval mode; None where none are compared."""
         self.moved: backward.Backward | None = None
         """The same with other weights than the constructor's: a factor of one, or of zero, may be left out there."""
+        self.draws = False
+        """Whether a training step draws random numbers."""
         self.kept: list[str] = []
         """Attributes and globals that each call changes, such as `self.stats`."""
         self.buffers: buffers.Buffers | None = None

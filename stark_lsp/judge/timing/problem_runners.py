@@ -22,7 +22,6 @@ from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.pool import Pool
 from ..processes.runners import RunnerProcess
 from ..processes.spawning import COMPILER, RUNNER
-from ..reference import modules
 from ..reference.loading import working_folder
 from ..reference.reference import Reference
 from ..transport import tensorfile
@@ -149,11 +148,12 @@ class Bench:
         RunnerFailure
         """
         timer, case, reference = self.held(name), self.reference.cases[0], self.reference
-        if reference.mode == modules.TRAINING or reference.plan.large:
+        if reference.draws or reference.plan.large:
             # It may draw other numbers; of gigabytes one more copy is too much.
             return 0.0
-        path = os.path.join(timer.runner.files.out, "first.raw")
-        timer.runner.ask("forward", inputs=timer.runner.give(case.inputs_path), outputs=path, run_s=timer.seconds)
+        path, give = os.path.join(timer.runner.files.out, "first.raw"), timer.runner.give
+        flows = {"cotangents": give(case.cotangents_path)} if case.cotangents_path else {}
+        timer.runner.ask("forward", inputs=give(case.inputs_path), outputs=path, run_s=timer.seconds, **flows)
         with self.turns.working():
             limit = 2 * case.outputs.nbytes + tensorfile.ROOM
             found = tensorfile.load(path, limit, reference.device, timer.runner.exchange).tensors
