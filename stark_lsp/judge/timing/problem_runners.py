@@ -152,8 +152,8 @@ class Bench:
             # It may draw other numbers; of gigabytes one more copy is too much.
             return 0.0
         path, give = os.path.join(timer.runner.files.out, "first.raw"), timer.runner.give
-        flows = {"cotangents": give(case.cotangents_path)} if case.cotangents_path else {}
-        timer.runner.ask("forward", inputs=give(case.inputs_path), outputs=path, run_s=timer.seconds, **flows)
+        flows = give(case.cotangents_path) if case.cotangents_path else ""
+        timer.runner.ask("forward", inputs=give(case.inputs_path), outputs=path, run_s=timer.seconds, cotangents=flows)
         with self.turns.working():
             limit = 2 * case.outputs.nbytes + tensorfile.ROOM
             found = tensorfile.load(path, limit, reference.device, timer.runner.exchange).tensors
