@@ -23,17 +23,20 @@ FIT: dict[str, Form] = {
     "put a number": lambda q, k, v, m: torch.where(m > 0, q @ k.mT * 0.25, -1e9).softmax(-1) @ v,
     "added": lambda q, k, v, m: (q @ k.mT * 0.25 + m).softmax(-1) @ v,
     "added by keys": lambda q, k, v, m: (m[0] + q @ k.mT * 2.0 / 5.0).softmax(-1) @ v,
+    "added and put": lambda q, k, v, m: ((q @ k.mT) / 4 + m).masked_fill(m == 0, -math.inf).softmax(-1) @ v,
+    "put and added": lambda q, k, v, m: ((q @ k.mT).masked_fill(m == 0, -math.inf) + m[0]).softmax(-1) @ v,
+    "two added": lambda q, k, v, m: (q @ k.mT + m + m[0]).softmax(-1) @ v,
     "one head": lambda q, k, v, m: (q[:, 0] @ k[:, 0].mT * 0.25 + m).softmax(-1) @ v[:, 0],
     "turned": lambda q, k, v, m: ((q @ k.mT).softmax(-1) @ v).transpose(1, 2).reshape(2, LENGTH, -1),
 }
-MASKED = ("put", "put a number", "added", "added by keys", "one head")
+MASKED = ("put", "put a number", "added", "added by keys", "added and put", "put and added", "two added", "one head")
 DO_NOT: dict[str, Form] = {
     "another axis": lambda q, k, v, m: torch.softmax(q @ k.mT, dim=2) @ v,
     "no softmax": lambda q, k, v, m: torch.relu(q @ k.mT) @ v,
     "weights used": lambda q, k, v, m: (w := torch.softmax(q @ k.mT, -1)) @ v + w.sum(-1, keepdim=True),
     "scores used": lambda q, k, v, m: torch.softmax(s := q @ k.mT, -1) @ v + s.sum(-1, keepdim=True),
     "scaled behind a mask": lambda q, k, v, m: ((q @ k.mT + m) * 0.25).softmax(-1) @ v,
-    "two masks": lambda q, k, v, m: (q @ k.mT + m + m[0]).softmax(-1) @ v,
+    "a number put, and a mask": lambda q, k, v, m: ((q @ k.mT).masked_fill(m == 0, -1e4) + m).softmax(-1) @ v,
     "something else": lambda q, k, v, m: torch.tanh(q @ k.mT).softmax(-1) @ v,
     "zero is put": lambda q, k, v, m: (q @ k.mT).masked_fill(m == 0, 0.0).softmax(-1) @ v,
     "weights scaled": lambda q, k, v, m: (torch.softmax(q @ k.mT, -1) * m) @ v,

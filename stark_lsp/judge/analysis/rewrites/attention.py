@@ -156,7 +156,7 @@ class Attention(_Rule):
 
     def _scaled_and_masked(self, node: Node, scale: float) -> tuple[Node, float, Any, bool]:
         """Return what was scaled and masked, by how much, with what, and whether that was put in scores' place."""
-        mask, put = None, False
+        masks: list[tuple[Node, bool]] = []
         while node.target not in (*_SAME, aten.bmm.default):
             if not node.args:  # an input
                 raise Cannot
@@ -167,20 +167,34 @@ class Attention(_Rule):
                 scale, node = scale * others[0], one
             elif node.target is aten.div.Tensor and isinstance(others[0], (int, float)) and others[0]:
                 scale, node = scale / others[0], one
-            elif mask is not None or scale != 1.0:
+            elif scale != 1.0:
                 # What is added before scores are scaled is scaled with them.
                 raise Cannot
             elif node.target is aten.add.Tensor and not node.kwargs and len(others) == 1:
                 wide = [each for each in (one, others[0]) if _has_shape_of(each, node)]
                 if len(wide) != 1:
                     raise Cannot
-                mask, node = others[0] if wide[0] is one else one, wide[0]
-                self._size(mask)
+                masks.append((others[0] if wide[0] is one else one, False))
+                self._size(masks[-1][0])
+                node = wide[0]
             elif node.target is aten.where.self:
-                mask, node, put = *self._put(node), True
+                mask, node = self._put(node)
+                masks.append((mask, True))
             else:
                 raise Cannot
-        return node, scale, mask, put
+        return node, scale, *self._together(masks)
+
+    def _together(self, masks: list[tuple[Node, bool]]) -> tuple[Any, bool]:
+        """Return several masks as one, and whether it is put; together they are added, so that is minus infinity."""
+        if len(masks) < 2:
+            return masks[0] if masks else (None, False)
+        for mask, put in masks:
+            if put and -math.inf not in map(_constant, mask.args[1:]):
+                raise Cannot
+        total = masks[0][0]
+        for mask, _ in masks[1:]:
+            total = self.call(aten.add.Tensor, total, mask)
+        return total, False
 
     def _put(self, node: Node) -> tuple[Node, Node]:
         """Return a mask with what is put in the place of scores, 0 where they stay; and the scores."""
