@@ -151,6 +151,16 @@ def test_a_result_without_a_gradient_is_wrong(tmp_path: Path) -> None:
     assert caught.value.finding.message.startswith("Its result has no gradient")
 
 
+def test_a_result_that_the_original_detaches_has_no_gradient(tmp_path: Path) -> None:
+    body = "y = torch.relu(x * self.weight)\nreturn y, y{} * 2"
+    reference = make_reference(
+        tmp_path / "r", body.format(".detach()"), "torch.randn(16, 8)", init=WEIGHT, gradients=True
+    )
+    with pytest.raises(NoGradient, match="Output number 2 requires gradients"):
+        verify(reference, tmp_path / "c", body.format(""), init=WEIGHT)
+    assert finding(reference, tmp_path / "d", body.format(".data"), init=WEIGHT) == ("OK", "")
+
+
 def test_inputs_have_gradients_where_there_are_no_parameters(tmp_path: Path) -> None:
     swish = "return x * torch.sigmoid(x)"
     reference = make_reference(tmp_path / "reference", swish, "torch.randn(16, 8)", gradients=True)

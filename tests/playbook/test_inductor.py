@@ -381,6 +381,23 @@ def test_a_result_of_a_class_is_made_by_its_name(bench: Callable[..., Bench]) ->
         inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
 
 
+def test_what_no_gradient_leads_back_from_is_detached(bench: Callable[..., Bench]) -> None:
+    # Else `.numpy()` of it would raise.
+    text = SCALED.replace(".cumsum(0)", "").replace("return torch.tanh", "y = torch.tanh")
+    text = text.replace(
+        "y = torch.tanh(self.norm(x))", "y = torch.tanh(self.norm(x))\n        return y, y.detach() * 2, y > 0"
+    )
+    made = write(bench(text))
+    (x,) = made.one.inputs
+    with made.by_kernels():
+        found = made.new(x)
+    assert (
+        [one.requires_grad for one in found] == [one.requires_grad for one in made.one.model(x)] == [True, False, False]
+    )
+    close(made.one.model(x), found)
+    torch.testing.assert_close(gradients(made.new, [x]), gradients(made.one.model, [x]))
+
+
 def test_gradients_come_of_what_buffers_held_before_the_call(bench: Callable[..., Bench]) -> None:
     # Backward by the form runs forward once more, when buffers have moved on.
     one = bench(RING)

@@ -428,7 +428,7 @@ def test_a_module_in_another_mode_is_looked_at_once() -> None:
         return hashlib.sha256(text)
 
     space: dict[str, Any] = {"torch": torch, "operator": operator, "hashlib": SimpleNamespace(sha256=sha256)}
-    exec(guards.text("cpu", by_name=False, parts=False), space)
+    exec(guards.text("cpu", parts=None), space)
     model = torch.nn.Sequential(
         *(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)) for _ in range(4))
     )

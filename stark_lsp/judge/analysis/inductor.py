@@ -21,7 +21,8 @@ from typing import Any
 import torch
 
 from ...contract.errors import first_line
-from ..correctness import forward
+from ..correctness import forward, state
+from ..reference import modules
 from . import inductor_gpu, inductor_step, rewrites
 from .frames import NotTraceable
 from .inductor_step import argument, key
@@ -76,13 +77,13 @@ def program(
     -------
     dict
         `code`; `device`, `cpu` or `cuda`; `arguments`, for each an expression such as `x` or `self.weight`, or a
-        number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come
-        from; `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes;
-        `module`, a digest of its parts and settings; `parts`, path, class and settings of each; `values`, arguments
-        that are no tensors; `rewrites`, the families of which a rule fits; `errors`, what is wrong with the user's by
-        name; `draws`, whether it takes numbers from the global generators; on a CPU `capability`, the vector
-        instructions it is written for; on a GPU what `inductor_gpu.found` says; `backward`, if that was asked for,
-        what `inductor_step.found` says.
+        number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come from;
+        `ends`, which of that tuple no gradient leads back from; `mode_matters`, whether it does something else in
+        training; `changes`, buffers that a call changes; `module`, a digest of its parts and settings; `parts`, path,
+        class and settings of each; `values`, arguments that are no tensors; `rewrites`, the families of which a rule
+        fits; `errors`, what is wrong with the user's by name; `draws`, whether it takes numbers from the global
+        generators; on a CPU `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found`
+        says; `backward`, if that was asked for, what `inductor_step.found` says.
 
     Raises
     ------
@@ -165,7 +166,7 @@ class _Call:
 
     def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
-        self.module = module
+        self.module, self._given = module, (args, kwargs)
         self.named = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
         """Inputs, parameters and buffers, each with the expression it has in `forward`."""
         for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
@@ -202,18 +203,41 @@ class _Call:
         """Return what to raise where calls draw numbers."""
         return NotTraceable("it is random" + (" in training mode" if self.module.training else ""))
 
+    def _ends(self, result: Any, outputs: list[Any]) -> list[int]:
+        """Return which outputs, of several, no gradient leads back from; none where it does not run with gradients."""
+        found = modules.tensors_of(result)
+        if len(found) < 2:
+            return []
+        try:
+            with torch.enable_grad(), state.kept(self.module):
+                args, kwargs = modules.map_tensors(self._given, _leaf)
+                again = modules.tensors_of(self.module(*args, **kwargs))
+        except Exception:  # noqa: BLE001 - it changes its inputs in place, say, or takes too much memory
+            return []
+        ends = {key(one) for one, other in zip(found, again) if _learns(one) and not other.requires_grad}
+        return [place for place, one in enumerate(outputs) if isinstance(one, torch.Tensor) and key(one) in ends]
+
     def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
         """Return the part of what `program` returns that is about the module, and how the program is called for it."""
         names = {key(tensor): expression for expression, tensor in reversed(self.named)}
         return {
             "arguments": [argument(value, names) for value in arguments],
             "result": _result(result, outputs, getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})),
+            "ends": self._ends(result, outputs),
             "mode_matters": self._mode_matters,
             "changes": changed,
             "module": self._digest,
             "parts": _parts(self.module, self._mode_matters),
             "values": self._values,
         }
+
+
+def _learns(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _leaf(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().requires_grad_() if _learns(tensor) else tensor
 
 
 def _plain(call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ M_PERTURB = -6
 
 
 class NoGradient(Exception):
-    """Where gradients are compared, an output does not lead back to the inputs and weights."""
+    """Where gradients are compared, an output does not lead back to the inputs and weights, or should not."""
 
 
 class Forward:
@@ -247,7 +247,7 @@ def training_step(
     Raises
     ------
     NoGradient
-        An output with a cotangent does not require gradients.
+        An output with a cotangent does not require gradients, or one without does.
     """
     args, kwargs = arguments
     for tensor in differentiable(arguments):
@@ -260,6 +260,12 @@ def training_step(
         if between is not None:
             module(*between[0], **between[1])
         found = in_order(result)
+        for number, (tensor, flow) in enumerate(zip(found, cotangents)):
+            if flow is None and tensor.requires_grad:
+                raise NoGradient(
+                    f"Output number {number + 1} requires gradients, and the original's does not: who trains through "
+                    "it would learn something else, and .numpy() raises. Detach it."
+                )
         pairs = [(tensor, flow) for tensor, flow in zip(found, cotangents) if flow is not None]
         pairs = pairs if leaves else [pair for pair in pairs if pair[0].requires_grad]
         for number, (tensor, flow) in enumerate(pairs):

@@ -161,7 +161,7 @@ def _not_training(call: Bound) -> None:
         raise Unsupported("random")
 
 
-_identity("Tensor.clone", "torch.clone", "Tensor.detach", "Tensor.contiguous", parameters="input")
+_identity("Tensor.clone", "torch.clone", "Tensor.contiguous", parameters="input")
 _identity("torch.dropout", "F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout",
           "F.feature_alpha_dropout", parameters="input, p=0.5, training=True", check=_not_training)  # fmt: skip
 

@@ -84,8 +84,7 @@ def emit(
     named = guards.conditions(made.get("parts"), set(user.forward.parameters))
     looked_at = guards.text(
         made["device"],
-        by_name=named is not None,
-        parts=any("_stark_part(" in one for one in named or ()),
+        parts=None if named is None else any("_stark_part(" in one for one in named),
         trained=back.text(arguments.expressions, replayed=replayed) if back else "",
         passed=list(passed),
         autocast=made.get("autocast", ""),
@@ -301,10 +300,12 @@ def _forward(
     out = "out" if "out" not in forward.parameters else "_out"
     call = f"{out} = _stark_run({run}, {form}, {inputs}, {weights}, _MADE_FOR_{tag}, {capability!r})"
     call = call.replace("'", '"')
+    ends = [f"out[{place}]" for place in made.get("ends", ())]
+    result = re.sub(r"out\[\d+\]", lambda at: f"{at[0]}.detach()" if at[0] in ends else at[0], made["result"])
     lines = [
         f"{out} = None",
         *head.splitlines(),
         *(part[8:] for part in triton.wrapped(" " * 12 + call)),
-        f"return {old} if {out} is None else " + made["result"].replace("out[", f"{out}["),
+        f"return {old} if {out} is None else " + result.replace("out[", f"{out}["),
     ]
     return [forward.header, *(f"    {line}" for line in lines)]

@@ -146,8 +146,7 @@ def _holds(expression: str, value: str) -> str:
 def text(
     device: str,
     *,
-    by_name: bool,
-    parts: bool,
+    parts: bool | None,
     trained: str = "",
     passed: Sequence[str] = (),
     autocast: str = "",
@@ -155,14 +154,12 @@ def text(
     changes: Sequence[int] | None = None,
     draws: bool = False,
 ) -> str:
-    """Return what a candidate for a device needs; it needs torch, and hashlib if not `by_name`.
+    """Return what a candidate for a device needs; it needs torch, and hashlib where it compares a digest.
 
     Parameters
     ----------
-    by_name
-        Whether the module's parts and settings are said by name,
     parts
-        and whether it has parts.
+        Whether it has parts, which are said by name; None where a digest is compared.
     trained
         What runs backward by kernels, and
     passed
@@ -191,7 +188,7 @@ def text(
     run = run.replace("{apply}", _REPLAYED if replayed else _TRAINED if trained else _APPLY)
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
     whole = [handwritten.written("weights"), handwritten.written("kind")]
-    looks = [_PART] if by_name and parts else [] if by_name else whole
+    looks = whole if parts is None else [_PART] * parts
     behind = [trained] if trained else []
     drawing = [handwritten.written("drawing")] if draws else []
     form = handwritten.written("differentiable")
