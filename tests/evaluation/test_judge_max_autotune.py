@@ -19,6 +19,7 @@ from stark_lsp.core.wire import dumps, loads
 PENDING = "It is being compiled beside the search."
 
 AUTOTUNED = replace(QUICK, max_autotune=True, compile_timeout_s=280.0, profile=False, special_inputs=False)
+COMPILED = replace(AUTOTUNED, max_autotune=False, compile_baseline=True)
 SAME = Candidate(REFERENCE.replace("class Model", "class ModelNew"))
 
 
@@ -80,6 +81,20 @@ async def test_with_what_torch_compile_gets_wrong_nothing_is_compared(mode: Mode
         assert baselines.compile_message.startswith("torch.compile gives another result than the class itself, off by ")
         confirmed = await judge.confirm(SAME)
         assert (confirmed.status, confirmed.speedup_vs_compile) == (Status.OK, None), confirmed
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+async def test_state_that_steps_move_makes_torch_compile_not_wrong(tmp_path: Path) -> None:
+    text = REFERENCE.replace("torch.randn(n))", "torch.randn(n))\n        self.register_buffer('seen', torch.ones(n))")
+    text = text.replace(
+        "        return torch", "        self.seen.mul_(0.5).add_(x.detach().mean(0))\n        return torch"
+    )
+    problem = replace(make_problem(tmp_path / "model.py", text), mode=Mode.TRAINING)
+    async with judging(problem, tmp_path, settings=COMPILED) as (judge, _):
+        await judge.prepare(lambda text: None)
+        baselines = await judge.baselines()
+        assert (baselines.compile_message, baselines.compile is None) == ("", False)
 
 
 HANGS = REFERENCE.replace(

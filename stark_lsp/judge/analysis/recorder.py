@@ -148,7 +148,10 @@ class Recorder(TorchFunctionMode):
         watched = [*inputs, *(leaf.tensors() if leaf is not None else ())]
         leads = any(map(self._leads, watched)) and name.rpartition(".")[2] not in ("detach", "detach_", "data.get")
         if leads and not torch.is_grad_enabled():
-            raise self._refuse("the code computes with inputs or weights under torch.no_grad()")
+            raise self._refuse(
+                "the code computes with inputs or weights where it leaves gradients out (torch.no_grad(), or a "
+                "custom autograd function)"
+            )
         node: dict[str, Any] = {"op": "module" if leaf is not None else "call", "target": name}
         if leaf is not None:
             node["module"] = leaf.describe()

@@ -273,7 +273,8 @@ class Runner:
     def use_weights(self, *, weights: str) -> dict[str, Any]:
         """Give the module other weights of the same shapes."""
         self._begin()
-        self._module.load_state_dict(self._load(weights).tree(), strict=False)
+        module = getattr(self._module, "_orig_mod", self._module)  # torch.compile calls its weights otherwise
+        module.load_state_dict(self._load(weights).tree(), strict=False)
         return {}
 
     def compile(self, *, mode: str) -> dict[str, Any]:
