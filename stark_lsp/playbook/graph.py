@@ -153,6 +153,8 @@ class GraphNode:
     value: Any = None
     in_place: bool = False
     """Was written as an in-place operation, and is safely read as an ordinary one."""
+    leads: bool = True
+    """Whether gradients lead back from it."""
 
     @property
     def meta(self) -> Meta:
@@ -336,30 +338,22 @@ def _node(data: dict[str, Any]) -> GraphNode:
     in_place = bool(data.get("mutates"))
     safe = bool(data.get("safe_in_place"))
     return GraphNode(
-        id=data["id"],
-        op=data["op"],
-        target=str(data["target"]),
-        args=tuple(_value(item) for item in data.get("args") or ()),
+        id=data["id"], op=data["op"], target=str(data["target"]),
+        args=tuple(map(_value, data.get("args") or ())),
         kwargs={key: _value(item) for key, item in data.get("kwargs") or ()},
-        outputs=tuple(_meta(item) for item in data.get("outputs", ())),
-        structure=data.get("structure", "tensor"),
-        paths=tuple(data.get("paths", ())),
+        outputs=tuple(map(_meta, data.get("outputs", ()))), structure=data.get("structure", "tensor"),
+        paths=tuple(data.get("paths", ())), module_path=data.get("module_path", "self"),
         frames=tuple(Frame(f["path"], f["line"], f["function"]) for f in data.get("frames", ())),
-        module_path=data.get("module_path", "self"),
         names={int(index): name for index, name in data.get("names", {}).items()},
-        time_ms=data.get("time_ms", 0.0) or 0.0,
-        bytes=data.get("bytes", 0),
-        flops=data.get("flops", 0),
-        view=bool(data.get("view")),
-        fence=in_place and not safe,
+        time_ms=data.get("time_ms", 0.0) or 0.0, bytes=data.get("bytes", 0), flops=data.get("flops", 0),
+        view=bool(data.get("view")), fence=in_place and not safe, leads=data.get("leads", True),
         module=None if module is None else ModuleInfo(
             module["class"], module["path"],
             {key: _value_plain(value) for key, value in module["attributes"].items()},
             {key: None if value is None else _meta(value) for key, value in module["tensors"].items()},
             module["hooks"] or not module["library"].startswith("torch.nn.modules"),
         ),
-        value=data.get("value"),
-        in_place=in_place and safe,
+        value=data.get("value"), in_place=in_place and safe,
     )  # fmt: skip
 
 

@@ -51,7 +51,8 @@ def lower(prepared: Prepared, region: Region, name: str, doc: str, source_lines:
         place = layout.places[node]
         if value.is_number or value.what in names or (place is Place.FULL and value.reduced):
             value = builder.step("identity", value, dtype=dtype)
-        outputs.append(Output(str(value.what), dtype, place is not Place.FULL, place is not Place.DROPPED))
+        how = place is not Place.FULL, place is not Place.DROPPED, graph.nodes[node].leads
+        outputs.append(Output(str(value.what), dtype, *how))
     spec = KernelSpec(
         name=name, space=layout.space, operands=tuple(operands), steps=tuple(builder.steps), outputs=tuple(outputs),
         reduce_dims=layout.dims, doc=doc, source_lines=source_lines,

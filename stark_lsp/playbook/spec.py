@@ -84,6 +84,8 @@ class Output:
     """Whether the value has been reduced (size 1 in `reduce_dims`)."""
     keepdim: bool = True
     """For a reduced value: keep the reduced dims with size 1, or drop them."""
+    leads: bool = True
+    """Whether gradients lead back from it."""
 
 
 @dataclass(frozen=True)

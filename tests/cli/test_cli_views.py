@@ -261,6 +261,7 @@ def test_max_autotune_stands_there_where_it_was_asked_for(tmp_path: Path) -> Non
     console, file = recorder()
     outcome.show(console, replace(run, reference=replace(run.reference, baselines=failed)), nodes)
     assert "max-autotune   no time" in file.getvalue()
+    assert "torch.compile (max-autotune) failed: it does not" in file.getvalue()
 
 
 def test_torch_compile_gets_the_credit_where_it_is_due(tmp_path: Path) -> None:

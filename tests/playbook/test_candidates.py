@@ -86,3 +86,37 @@ def test_a_tensor_that_may_be_left_out_may_be_left_out(bench: Callable[..., Benc
     x, mask = one.inputs
     for given, named in (((x, mask), {}), ((x,), {}), ((x, None), {}), ((x, mask), {"bias": torch.ones(64)})):
         close(one.model(*given, **named), new(*given, **named))
+
+
+COUNTS = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("load", torch.zeros(64))
+
+    def forward(self, x):
+        y = torch.tanh(x) * 2 + x
+        taken = (y > 0).float() * 0.5 + 1
+        self.load.lerp_(taken.mean(0), 0.1)
+        return y, taken
+
+
+def get_inputs():
+    return [torch.randn(16, 64)]
+"""
+
+
+def test_what_no_gradient_leads_back_from_stays_so_beside_what_one_does(bench: Callable[..., Bench]) -> None:
+    # Else a buffer would hold the graphs of all calls.
+    one = bench(COUNTS)
+    new = one.build(one.attempt().candidate)
+    (x,) = one.inputs
+    for model in (one.model, new):
+        results = model(x.clone().requires_grad_())
+        assert [result.requires_grad for result in results] == [True, False]
+        assert not model.load.requires_grad
+    close(one.model(x), new(x))

@@ -50,6 +50,8 @@ def show(
         console.print()
     if run.reference is not None:
         console.print(numbers(run, nodes, run.problem.qualname))
+        for why in reasons(run, nodes):
+            line(console, why, "dim")
         if _times_disagree(run, nodes):
             remark = (
                 "Each ratio was measured side by side; the times were taken at different moments on a busy machine."
@@ -141,6 +143,17 @@ def rows(run: Run, nodes: Mapping[int, Node]) -> list[tuple[str, ...]]:
         told = (figures.times_interval(gain) if gain is not None else "" for gain in gains)
         found.append((f"attempt {best.id}", figures.timing(best.verdict.runtime), *told))
     return found
+
+
+def reasons(run: Run, nodes: Mapping[int, Node]) -> list[str]:
+    """Return why what was to be timed has no time."""
+    assert run.reference is not None
+    baselines = baselines_of(run.reference, nodes.get(run.best) if run.best is not None else None)
+    pairs = (
+        (baselines.compile, baselines.compile_message),
+        (baselines.max_autotune, baselines.max_autotune_message),
+    )
+    return [why for timing, message in pairs if timing is None and (why := reason(message))]
 
 
 def numbers(run: Run, nodes: Mapping[int, Node], name: str = "") -> Table:

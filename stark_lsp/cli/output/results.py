@@ -34,6 +34,7 @@ def of_run(run: Run, nodes: Mapping[int, Node], store: RunStore) -> dict[str, An
         "baselines": {
             "eager_ms": baselines.eager.median_ms if baselines is not None else None,
             "compile_ms": baselines.compile.median_ms if baselines is not None and baselines.compile else None,
+            "compile_message": baselines.compile_message if baselines is not None else "",
             "max_autotune_ms": baselines.max_autotune.median_ms if baselines and baselines.max_autotune else None,
         },
         "attempts": [_attempt(nodes[number]) for number in sorted(nodes) if number != 0],

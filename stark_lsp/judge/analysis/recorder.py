@@ -152,7 +152,7 @@ class Recorder(TorchFunctionMode):
                 "the code computes with inputs or weights where it leaves gradients out (torch.no_grad(), or a "
                 "custom autograd function)"
             )
-        node: dict[str, Any] = {"op": "module" if leaf is not None else "call", "target": name}
+        node: dict[str, Any] = {"op": "module" if leaf is not None else "call", "target": name, "leads": leads}
         if leaf is not None:
             node["module"] = leaf.describe()
         self._encode_arguments(node, args, kwargs)

@@ -114,16 +114,21 @@ class Launcher:
     def _differentiable(self) -> list[str]:
         """Lines that hand over to `_StarkDifferentiable` where gradients are recorded."""
         grads = [f"{o.name}.requires_grad" for o in self.spec.operands if is_floating(COMPUTE[o.dtype])]
-        if not grads or not any(is_floating(COMPUTE[o.dtype]) for o in self.spec.outputs):
+        floating = [o for o in self.spec.outputs if is_floating(COMPUTE[o.dtype])]
+        if not grads or not any(o.leads for o in floating):
             return []
+        ends = [o in floating and not o.leads for o in self.spec.outputs]
         names = [o.name for o in self.spec.operands]
         floats = ", ".join(one.partition(".")[0] for one in grads)
         any_grad = " or ".join(grads) if len(grads) < 3 else f"any(x.requires_grad for x in ({floats}))"
+        parts = ", ".join(f"out[{k}]{'.detach()' if end else ''}" for k, end in enumerate(ends))
+        to = "return" if not any(ends) else "out ="
         return [
             f"    if torch.is_grad_enabled() and {f'({any_grad})' if len(grads) == 2 else any_grad}:",
             "        with torch.no_grad():",
             *_call(f"            out = {self.spec.name}", names),
-            *_call("        return _StarkDifferentiable.apply", ["lambda: out", self.fallback, *names]),
+            *_call(f"        {to} _StarkDifferentiable.apply", ["lambda: out", self.fallback, *names]),
+            *([f"        return ({parts})"] if any(ends) else []),
         ]
 
     def _contiguity(self, names: list[str]) -> list[str]:
