@@ -381,6 +381,23 @@ def test_a_result_of_a_class_is_made_by_its_name(bench: Callable[..., Bench]) ->
         inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
 
 
+@pytest.mark.parametrize("recipe", [None, STEP], ids=["form", "kernels"])
+def test_a_result_may_be_changed_in_place(recipe: dict[str, Any] | None, bench: Callable[..., Bench]) -> None:
+    # As by an nn.ReLU(inplace=True) behind it.
+    text = SCALED.replace("self.norm = Scaled(eps)", "self.a = nn.Linear(96, 32)")
+    text = text.replace("return torch.tanh(self.norm(x)).cumsum(0)", "return self.a(torch.tanh(x))")
+    one = bench(text.replace("torch.randn(32, 96)", "torch.randn(4, 8, 96)"))
+    one.model.train(recipe is not None)
+    made = write(one, recipe)
+    made.new.train(recipe is not None)
+    slopes = []
+    for model in (one.model, made.new):
+        x = one.inputs[0].clone().requires_grad_()
+        model(x).relu_().square().sum().backward()
+        slopes.append([x.grad, model.a.weight.grad])
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-4, atol=1e-4)
+
+
 def test_what_no_gradient_leads_back_from_is_detached(bench: Callable[..., Bench]) -> None:
     # Else `.numpy()` of it would raise.
     text = SCALED.replace(".cumsum(0)", "").replace("return torch.tanh", "y = torch.tanh")

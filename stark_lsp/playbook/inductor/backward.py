@@ -28,7 +28,7 @@ class _StarkTrained(_StarkForm):
         ctx.own = [x if isinstance(x, torch.nn.Parameter) else None for x in tensors]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, *(out[place] for place in {saved}))
-        return out[:{count}]
+        return tuple(x.detach() for x in out[:{count}])
 
     @staticmethod
     def backward(ctx, *gradients):

@@ -44,6 +44,7 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
 '''
 _OWN = {
     "_StarkDifferentiable": "_StarkForm",
+    "return launched()": "return (out := launched()) and tuple(x.detach() for x in out)  # no views: in place is fine",
     "        ctx.form = form\n": """\
         ctx.form, ctx.own = form, [x if isinstance(x, torch.nn.Parameter) else None for x in tensors]
 """,
@@ -189,9 +190,8 @@ def text(
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
     whole = [handwritten.written("weights"), handwritten.written("kind")]
     looks = whole if parts is None else [_PART] * parts
-    behind = [trained] if trained else []
     drawing = [handwritten.written("drawing")] if draws else []
     form = handwritten.written("differentiable")
     for plain, other in _OWN.items():
         form = form.replace(plain, other)
-    return "\n\n".join([*looks, *drawing, *([_FROM] if changing else []), run, form, *behind])
+    return "\n\n".join([*looks, *drawing, *([_FROM] if changing else []), run, form, *filter(None, [trained])])
