@@ -299,6 +299,20 @@ def test_a_part_that_has_two_names_is_seen_at_each(bench: Callable[..., Bench]) 
 
 
 @pytest.mark.usefixtures("_said")
+def test_weights_that_are_one_may_be_untied(bench: Callable[..., Bench]) -> None:
+    tied = "self.norm = Scaled(eps)\n        self.end = Scaled(eps)\n        self.end.weight = self.norm.weight"
+    text = SCALED.replace("self.norm = Scaled(eps)", tied).replace(".cumsum(0)", "* self.end(x)")
+    made = write(bench(text))
+    (x,) = made.one.inputs
+    with made.by_kernels():
+        close(made.one.model(x), made.new(x))
+    for model in (made.one.model, made.new):
+        model.end.weight = torch.nn.Parameter(torch.linspace(0, 1, 96))
+    with made.by_kernels(False):
+        close(made.one.model(x), made.new(x))
+
+
+@pytest.mark.usefixtures("_said")
 def test_an_input_may_be_called_weights(bench: Callable[..., Bench]) -> None:
     text = SCALED.replace("x):\n        return torch.tanh(", "x, weights):\n        return weights * torch.tanh(")
     made = write(bench(text.replace("96)]\n", "96), torch.randn(96)]\n")))

@@ -78,12 +78,13 @@ def program(
     dict
         `code`; `device`, `cpu` or `cuda`; `arguments`, for each an expression such as `x` or `self.weight`, or a
         number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come from;
-        `ends`, which of that tuple no gradient leads back from; `mode_matters`, whether it does something else in
-        training; `changes`, buffers that a call changes; `module`, a digest of its parts and settings; `parts`, path,
-        class and settings of each; `values`, arguments that are no tensors; `rewrites`, the families of which a rule
-        fits; `errors`, what is wrong with the user's by name; `draws`, whether it takes numbers from the global
-        generators; on a CPU `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found`
-        says; `backward`, if that was asked for, what `inductor_step.found` says.
+        `ends`, which of that tuple no gradient leads back from; `tied`, parameters of two parts that are one;
+        `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes; `module`, a
+        digest of its parts and settings; `parts`, path, class and settings of each; `values`, arguments that are no
+        tensors; `rewrites`, the families of which a rule fits; `errors`, what is wrong with the user's by name;
+        `draws`, whether it takes numbers from the global generators; on a CPU `capability`, the vector instructions it
+        is written for; on a GPU what `inductor_gpu.found` says; `backward`, if that was asked for, what
+        `inductor_step.found` says.
 
     Raises
     ------
@@ -170,7 +171,7 @@ class _Call:
         self.named = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
         """Inputs, parameters and buffers, each with the expression it has in `forward`."""
         for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
-            self.named.append(("self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path), tensor))
+            self.named.append((_expression(path), tensor))
         bound.apply_defaults()
         self._values = {name: one for name, one in bound.arguments.items() if not isinstance(one, torch.Tensor)}
         """Arguments that are no tensors, which the program holds as constants."""
@@ -203,6 +204,18 @@ class _Call:
         """Return what to raise where calls draw numbers."""
         return NotTraceable("it is random" + (" in training mode" if self.module.training else ""))
 
+    def _tied(self) -> list[tuple[str, str]]:
+        """Return the parameters of several parts that are one, which somebody may untie."""
+        found: dict[int, tuple[str, Any]] = {}
+        pairs = []
+        for path, part in self.module.named_modules():
+            for name, one in part._parameters.items():
+                expression = _expression(f"{path}.{name}" if path else name)
+                first, owner = found.setdefault(id(one), (expression, part))
+                if one is not None and owner is not part:
+                    pairs.append((expression, first))
+        return pairs
+
     def _ends(self, result: Any, outputs: list[Any]) -> list[int]:
         """Return which outputs, of several, no gradient leads back from; none where it does not run with gradients."""
         found = modules.tensors_of(result)
@@ -224,12 +237,17 @@ class _Call:
             "arguments": [argument(value, names) for value in arguments],
             "result": _result(result, outputs, getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})),
             "ends": self._ends(result, outputs),
+            "tied": self._tied(),
             "mode_matters": self._mode_matters,
             "changes": changed,
             "module": self._digest,
             "parts": _parts(self.module, self._mode_matters),
             "values": self._values,
         }
+
+
+def _expression(path: str) -> str:
+    return "self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
 
 
 def _learns(tensor: torch.Tensor) -> bool:

@@ -280,6 +280,7 @@ def _forward(
     wanted = ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
     wanted += ["not (torch.compiler.is_compiling() or torch.jit.is_tracing())", *(named or ())]
+    wanted += [f"{one} is {other}" for one, other in made.get("tied", ())]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)
         wanted.append(f"{parameter} is {value}" if plainly else f"{parameter} == {value!r}")
@@ -298,8 +299,7 @@ def _forward(
     form = f"self.{OLD_FORWARD if _is_plain(forward, made, arguments) else '_form'}"
     capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
     out = "out" if "out" not in forward.parameters else "_out"
-    call = f"{out} = _stark_run({run}, {form}, {inputs}, {weights}, _MADE_FOR_{tag}, {capability!r})"
-    call = call.replace("'", '"')
+    call = f"{out} = _stark_run({run}, {form}, {inputs}, {weights}, _MADE_FOR_{tag}, {capability!r})".replace("'", '"')
     ends = [f"out[{place}]" for place in made.get("ends", ())]
     result = re.sub(r"out\[\d+\]", lambda at: f"{at[0]}.detach()" if at[0] in ends else at[0], made["result"])
     lines = [
