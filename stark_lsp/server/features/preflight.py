@@ -79,6 +79,8 @@ class Preflight:
         self._confined: set[str] = set()
         """Interpreters under which a sandbox was seen to work."""
         self._warned: set[str] = set()
+        self._settings: object = None
+        """Those under which somebody was told last."""
         self.touch: Callable[[str], None] = lambda uri: None
         """Told of a document whose diagnostics may have changed."""
         self.add_inputs: Callable[[str, str], None] = lambda uri, qualname: None
@@ -141,6 +143,7 @@ class Preflight:
         text = wording.trouble(error)
         if isinstance(error, NotReady):
             text = f"STARK cannot optimize {name} yet: {error.message} {error.cure}"
+        self._settings = self._server.configuration, dict(self._server.of_folders)
         self._remember(uri, qualname, error)
         buttons = self._buttons(uri, qualname, error)
         if error.details:
@@ -250,6 +253,8 @@ class Preflight:
         self.touch(document.uri)
 
     def _configured(self) -> None:
+        if self._settings == (self._server.configuration, self._server.of_folders):
+            return  # As they were: at the start of a session they may arrive behind a first click.
         for key, trouble in list(self._troubles.items()):
             if trouble.line is None and trouble.code != "inputs":
                 del self._troubles[key]
