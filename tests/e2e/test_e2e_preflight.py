@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -98,6 +99,10 @@ async def test_an_interpreter_that_is_not_there_is_told(tmp_path: Path, file: Pa
         await editor.execute("stark.optimize", uri, "Model")
         assert "there is no Python interpreter at /none/python" in (await editor.until_question()).message
         assert "stark.interpreter" in await editor.until_message("Name the Python that has torch")
+        assert (await warned(editor, uri)).code == "interpreter"
+        # Settings that arrive and are the same, as at the start of a session on a busy machine, mend nothing.
+        configure(editor, interpreter="/none/python")
+        await asyncio.sleep(0.5)
         assert (await warned(editor, uri)).code == "interpreter"
 
 
