@@ -19,7 +19,7 @@ from stark_lsp.contract.process_trees import descendants
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
 from stark_lsp.core.settings import EvaluationSettings
-from stark_lsp.core.status import DeviceChoice, InputSource
+from stark_lsp.core.status import DeviceChoice, InputSource, Mode
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.evaluation.judge import WorkerJudge, open_judge
@@ -160,9 +160,12 @@ def runs(pid: int) -> bool:
         return False
 
 
-async def open_at(folder: Path, settings: EvaluationSettings = SETTINGS, text: str = REFERENCE) -> WorkerJudge:
+async def open_at(
+    folder: Path, settings: EvaluationSettings = SETTINGS, text: str = REFERENCE, mode: Mode = Mode.EVAL
+) -> WorkerJudge:
+    problem = replace(problem_at(folder, text), mode=mode)
     return await open_judge(
-        problem_at(folder, text), interpreter=sys.executable, settings=settings, cache_dir=folder / "cache", log=print
+        problem, interpreter=sys.executable, settings=settings, cache_dir=folder / "cache", log=print
     )
 
 
@@ -192,6 +195,17 @@ async def test_preparing_names_gpu_driver_and_baselines(prepared: tuple[WorkerJu
     baselines = await prepared[0].baselines()
     assert baselines.compile is not None, baselines.compile_message
     assert not baselines.compile_message
+
+
+async def test_gradients_of_torch_compile_are_of_what_flows_into_the_original(tmp_path: Path) -> None:
+    # What the judge hands over lies in memory that is used anew with each request.
+    judge = await open_at(tmp_path, mode=Mode.TRAINING)
+    try:
+        await judge.prepare(print)
+        baselines = await judge.baselines()
+        assert baselines.compile is not None, baselines.compile_message
+    finally:
+        await judge.close()
 
 
 async def test_what_torch_compile_writes_is_told(prepared: tuple[WorkerJudge, Reference]) -> None:

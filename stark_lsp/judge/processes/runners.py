@@ -100,7 +100,7 @@ class RunnerProcess:
         """Whether it could not be killed."""
 
     def give(self, path: str) -> str:
-        """Hand a file over; returns the path under which the child can read it."""
+        """Hand a file over for the next request; returns the path under which the child can read it until then."""
         loaded = self._gpu.resident.get(path) if self._gpu is not None and self.exchange is not None else None
         if loaded is None or self.exchange is None:
             # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.

@@ -152,10 +152,11 @@ class Bench:
             # It may draw other numbers; of gigabytes one more copy is too much.
             return 0.0
         path, give = os.path.join(timer.runner.files.out, "first.raw"), timer.runner.give
-        flows = give(case.cotangents_path) if case.cotangents_path else ""
-        if flows:
+        if case.cotangents_path:
             # Steps that warmed it up have moved statistics, and what else a class learns in forward.
             timer.runner.ask("use_weights", run_s=timer.seconds, weights=give(reference.weights_path))
+        # What is given lasts for one request.
+        flows = give(case.cotangents_path) if case.cotangents_path else ""
         timer.runner.ask("forward", inputs=give(case.inputs_path), outputs=path, run_s=timer.seconds, cotangents=flows)
         with self.turns.working():
             limit = 2 * case.outputs.nbytes + tensorfile.ROOM
