@@ -1,5 +1,7 @@
+import copy
 import hashlib
 import operator
+import types
 
 import torch
 
@@ -13,10 +15,11 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
         for path, part in parts.items():
             names = [name for name in sorted(vars(part)) if name[0] != "_" and (mode_matters or name != "training")]
             plain = {name: vars(part)[name] for name in names if _stark_is_plain(vars(part)[name])}
-            told.append((path, [(name, _stark_kind(one)) for name, one in part._modules.items()], plain))
+            kinds = [(name, _stark_kind(one)) for name, one in part._modules.items()]
+            told.append((path, kinds, {name: _stark_told(one) for name, one in plain.items()}))
             hooks = {} if part is module else {key: {} for key in _STARK_HOOKS}
             held.append(vars(part).items())
-            watched.append({**plain, **hooks, "_modules": dict(part._modules)}.items())
+            watched.append({**copy.deepcopy(plain), **hooks, "_modules": dict(part._modules)}.items())
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
         right = right and not any("forward" in vars(part) for part in parts.values())
         found = _StarkFound((held, watched, None, None, [], [], list(map(len, held))))
@@ -50,5 +53,19 @@ class _StarkFound(list):
         return list, ()
 
 
+_STARK_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+
+
 def _stark_is_plain(x):
-    return all(map(_stark_is_plain, x)) if isinstance(x, tuple) else x is None or isinstance(x, (bool, int, float, str))
+    if isinstance(x, (tuple, list, dict)):
+        return len(x) <= 64 and all(map(_stark_is_plain, [*x, *x.values()] if isinstance(x, dict) else x))
+    return x is None or isinstance(x, (bool, int, float, str, torch.dtype, *_STARK_FUNCTIONS))
+
+
+def _stark_told(x):
+    """A setting as a digest is made of it, where a function has no address."""
+    if isinstance(x, dict):
+        return {_stark_told(key): _stark_told(one) for key, one in x.items()}
+    if isinstance(x, (tuple, list)):
+        return tuple(map(_stark_told, x)) if isinstance(x, tuple) else [*map(_stark_told, x)]
+    return x.__name__ if isinstance(x, _STARK_FUNCTIONS) else x

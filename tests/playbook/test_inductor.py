@@ -527,11 +527,6 @@ def test_an_infinite_argument_is_no_constant(bench: Callable[..., Bench]) -> Non
         inductor.program(one.model, tuple(one.inputs), {})
 
 
-def test_settings_that_no_condition_can_name_are_compared_by_digest() -> None:
-    assert guards.conditions([("", "Model", {"k": "(0.0, 1.0)"})]) == ["self.k == (0.0, 1.0)"]
-    assert guards.conditions([("", "Model", {"k": "(0.0, inf)"})]) is None
-
-
 def test_vectors_that_pytorch_does_not_use_itself_are_not_written(bench: Callable[..., Bench]) -> None:
     one = bench(SCALED)
     with pytest.MonkeyPatch.context() as patch:

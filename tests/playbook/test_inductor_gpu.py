@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import copy
 import hashlib
 import json
 import operator
@@ -19,6 +20,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +36,7 @@ from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.status import Dialect, VerdictStatus, WriteMode
 from stark_lsp.core.verdict import Baselines, Interval, Launch, Profile, Timing
 from stark_lsp.integrity import read as check
-from stark_lsp.judge.analysis import NotTraceable, inductor, inductor_gpu
+from stark_lsp.judge.analysis import NotTraceable, inductor, inductor_gpu, parts
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import guards, recipes, triton
@@ -427,13 +429,14 @@ def test_a_module_in_another_mode_is_looked_at_once() -> None:
         counted.append(text)
         return hashlib.sha256(text)
 
-    space: dict[str, Any] = {"torch": torch, "operator": operator, "hashlib": SimpleNamespace(sha256=sha256)}
+    space: dict[str, Any] = {"torch": torch, "operator": operator, "copy": copy, "types": types}
+    space["hashlib"] = SimpleNamespace(sha256=sha256)
     exec(guards.text("cpu", parts=None), space)
     model = torch.nn.Sequential(
         *(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)) for _ in range(4))
     )
     made = {f"self.{name}": (x.shape, x.stride(), x.dtype) for name, x in model.named_parameters()}
-    digest, x = inductor._digest(model, True), torch.zeros(1)
+    digest, x = parts.digest(model, True), torch.zeros(1)
 
     def fits() -> bool:
         return space["_stark_weights"](model, x, made, digest, True) is not None

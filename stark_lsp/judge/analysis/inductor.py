@@ -8,11 +8,7 @@ touches are in these two files, and whatever they lack in a version of torch is 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import hashlib
-import inspect
 import logging
-import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -21,15 +17,12 @@ from typing import Any
 import torch
 
 from ...contract.errors import first_line
-from ..correctness import forward, state
-from ..reference import modules
+from ..correctness import forward
 from . import inductor_gpu, inductor_step, rewrites
+from .call import Call
 from .frames import NotTraceable
-from .inductor_step import argument, key
 from .rewrites.own import Own
 
-MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
-"""Words in the names of torch's classes that do something else in training."""
 LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn")
 """How the names of a logger's methods begin that return nothing."""
 EMPTY = "_empty_strided_cpu"
@@ -80,11 +73,11 @@ def program(
         number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come from;
         `ends`, which of that tuple no gradient leads back from; `tied`, parameters of two parts that are one;
         `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes; `module`, a
-        digest of its parts and settings; `parts`, path, class and settings of each; `values`, arguments that are no
-        tensors; `rewrites`, the families of which a rule fits; `errors`, what is wrong with the user's by name;
-        `draws`, whether it takes numbers from the global generators; on a CPU `capability`, the vector instructions it
-        is written for; on a GPU what `inductor_gpu.found` says; `backward`, if that was asked for, what
-        `inductor_step.found` says.
+        digest of its parts and settings; `parts`, path, class and settings of each; `reads`, what else forward may read
+        that is no tensor, each with its value as it is written; `values`, arguments that are no tensors; `rewrites`,
+        the families of which a rule fits; `errors`, what is wrong with the user's by name; `draws`, whether it takes
+        numbers from the global generators; on a CPU `capability`, the vector instructions it is written for; on a GPU
+        what `inductor_gpu.found` says; `backward`, if that was asked for, what `inductor_step.found` says.
 
     Raises
     ------
@@ -97,7 +90,7 @@ def program(
     except (ImportError, AttributeError) as error:
         # A folder of the user's that is called as a package of torch's can be in the way as well.
         raise NotTraceable(f"torch {torch.__version__} has no Inductor as it is known here: {error}") from error
-    call = _Call(module, args, kwargs)
+    call = Call(module, args, kwargs)
     devices = {tensor.device for _, tensor in call.named}
     if len(devices) != 1:
         raise NotTraceable("its tensors are on several devices")
@@ -162,103 +155,7 @@ def program(
     }
 
 
-class _Call:
-    """A call of a module: what goes in, and what is told of it whatever takes its place."""
-
-    def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        bound = inspect.signature(module.forward).bind(*args, **kwargs)
-        self.module, self._given = module, (args, kwargs)
-        self.named = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
-        """Inputs, parameters and buffers, each with the expression it has in `forward`."""
-        for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
-            self.named.append((_expression(path), tensor))
-        bound.apply_defaults()
-        self._values = {name: one for name, one in bound.arguments.items() if not isinstance(one, torch.Tensor)}
-        """Arguments that are no tensors, which the program holds as constants."""
-        for name, value in self._values.items():
-            if not (value is None or isinstance(value, (bool, int, float, str))):
-                raise NotTraceable(f"its input {name} is a {type(value).__name__}")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise NotTraceable(f"its input {name} is {value}")
-        self._before = [tensor._version for _, tensor in self.named]
-        self._mode_matters = any(_minds_mode(type(child)) for child in module.modules())
-        self._digest = _digest(module, self._mode_matters)
-
-    def buffers(self) -> dict[str, torch.Tensor]:
-        """Return what the module holds and does not learn."""
-        held = [(text, one) for text, one in self.named if text.startswith("self.")]
-        return {text: one for text, one in held if not isinstance(one, torch.nn.Parameter)}
-
-    def changed(self) -> list[str]:
-        """Return the expressions of the buffers that calls have changed."""
-        changed = {text for (text, tensor), version in zip(self.named, self._before) if tensor._version != version}
-        if not changed <= self.buffers().keys():
-            raise NotTraceable("it changes its inputs in place")
-        return sorted(changed)
-
-    def same_settings(self) -> bool:
-        """Whether calls have left the module's settings as they were."""
-        return _digest(self.module, self._mode_matters) == self._digest
-
-    def random(self) -> NotTraceable:
-        """Return what to raise where calls draw numbers."""
-        return NotTraceable("it is random" + (" in training mode" if self.module.training else ""))
-
-    def _tied(self) -> list[tuple[str, str]]:
-        """Return the parameters of several parts that are one, which somebody may untie."""
-        found: dict[int, tuple[str, Any]] = {}
-        pairs = []
-        for path, part in self.module.named_modules():
-            for name, one in part._parameters.items():
-                expression = _expression(f"{path}.{name}" if path else name)
-                first, owner = found.setdefault(id(one), (expression, part))
-                if one is not None and owner is not part:
-                    pairs.append((expression, first))
-        return pairs
-
-    def _ends(self, result: Any, outputs: list[Any]) -> list[int]:
-        """Return which outputs, of several, no gradient leads back from; none where it does not run with gradients."""
-        found = modules.tensors_of(result)
-        if len(found) < 2:
-            return []
-        try:
-            with torch.enable_grad(), state.kept(self.module):
-                args, kwargs = modules.map_tensors(self._given, _leaf)
-                again = modules.tensors_of(self.module(*args, **kwargs))
-        except Exception:  # noqa: BLE001 - it changes its inputs in place, say, or takes too much memory
-            return []
-        ends = {key(one) for one, other in zip(found, again) if _learns(one) and not other.requires_grad}
-        return [place for place, one in enumerate(outputs) if isinstance(one, torch.Tensor) and key(one) in ends]
-
-    def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
-        """Return the part of what `program` returns that is about the module, and how the program is called for it."""
-        names = {key(tensor): expression for expression, tensor in reversed(self.named)}
-        return {
-            "arguments": [argument(value, names) for value in arguments],
-            "result": _result(result, outputs, getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})),
-            "ends": self._ends(result, outputs),
-            "tied": self._tied(),
-            "mode_matters": self._mode_matters,
-            "changes": changed,
-            "module": self._digest,
-            "parts": _parts(self.module, self._mode_matters),
-            "values": self._values,
-        }
-
-
-def _expression(path: str) -> str:
-    return "self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
-
-
-def _learns(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()
-
-
-def _leaf(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().requires_grad_() if _learns(tensor) else tensor
-
-
-def _plain(call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the module's own forward in the place of a program, if calls change nothing but buffers, in place."""
     module, random = call.module, forward.random_states()
     buffers = dict(module.named_buffers())
@@ -402,103 +299,3 @@ def _written_only() -> Iterator[None]:
         finally:
             AsyncCompile.cpp_pybinding = compiled
             setattr(guards, EMPTY, empty)
-
-
-def _result(result: Any, outputs: list[Any], known: Mapping[str, Any]) -> str:
-    """Return how a result is made of what the program returns; `known` are the globals of the module's forward."""
-    if isinstance(result, torch.Tensor):
-        for place, output in enumerate(outputs):
-            if isinstance(output, torch.Tensor) and (output is result or key(output) == key(result)):
-                return f"out[{place}]"
-        raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
-    if type(result) in (tuple, list):
-        inner = ", ".join(_result(item, outputs, known) for item in result)
-        return f"[{inner}]" if type(result) is list else f"({inner}{',' if len(result) == 1 else ''})"
-    if type(result) is dict and all(isinstance(key, str) for key in result):
-        return "{" + ", ".join(f"{key!r}: {_result(item, outputs, known)}" for key, item in result.items()) + "}"
-    if result is None or isinstance(result, (bool, int, float, str)):
-        return repr(result)
-    kind, fields = type(result), _fields(result)
-    if fields and known.get(kind.__name__) is kind:
-        return f"{kind.__name__}({', '.join(f'{k}={_result(v, outputs, known)}' for k, v in fields.items())})"
-    raise NotTraceable(f"it returns a {kind.__name__}")
-
-
-def _fields(result: Any) -> dict[str, Any]:
-    """Return what a named tuple or a dataclass, as those of transformers are, is made of; nothing if it is neither."""
-    named = getattr(result, "_fields", ()) if isinstance(result, tuple) else ()
-    if dataclasses.is_dataclass(result):
-        named = [field.name for field in dataclasses.fields(result) if field.init]
-    fields = {name: getattr(result, name) for name in named}
-    try:
-        again = type(result)(**fields) if fields else None
-    except (TypeError, ValueError):
-        return {}
-    # Its class may make something else of what it is given.
-    return fields if all(getattr(again, name, None) is value for name, value in fields.items()) else {}
-
-
-def _parts(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, dict[str, str]]]:
-    """Return path, class and plain settings of each part, the module itself first; settings as they are written.
-
-    Those of the user's classes themselves are among them, since a module may hide them by its own. None are told
-    where a part has two paths, at one of which another may come to stand.
-    """
-    found: list[tuple[str, str, dict[str, str]]] = []
-    if len(list(module.named_modules(remove_duplicate=False))) > len(list(module.modules())):
-        return found
-    for path, part in module.named_modules():
-        held: dict[str, Any] = {}
-        for kind in reversed(type(part).__mro__):
-            if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
-                held |= vars(kind)
-        held |= vars(part)
-        found.append((path, _kind(part), {k: repr(v) for k, v in _settings(held, mode_matters).items()}))
-    return found
-
-
-def _settings(held: Mapping[str, Any], mode_matters: bool) -> dict[str, Any]:
-    names = [name for name in sorted(held) if name[0] != "_" and (mode_matters or name != "training")]
-    return {name: held[name] for name in names if _is_plain(held[name])}
-
-
-def _digest(module: torch.nn.Module, mode_matters: bool) -> str:
-    """Return a digest of a module's parts and plain settings; none may have a hook.
-
-    It is what `_stark_weights` in `playbook/inductor/guards.py` compares with, there for the user's module.
-    """
-    told: list[tuple[Any, ...]] = []
-    for path, part in module.named_modules():
-        if part is not module and (part._forward_hooks or part._forward_pre_hooks):
-            raise NotTraceable(f"{path} has hooks")
-        children = [(child, _kind(one)) for child, one in part._modules.items()]
-        told.append((path, children, _settings(vars(part), mode_matters)))
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
-
-
-def _kind(part: Any) -> str:
-    """Return a part's class as candidates have it, which tell torch.nn's own from others of that name."""
-    name = type(part).__name__
-    return f"nn.{name}" if getattr(torch.nn, name, None) is type(part) else name
-
-
-def _minds_mode(kind: type) -> bool:
-    """Whether modules of a class may do something else in training, by torch's names or by what its source says."""
-    for one in kind.__mro__:
-        if one.__module__.partition(".")[0] == "torch":
-            if any(word in one.__name__ for word in MODES):
-                return True
-        elif one is not object:
-            try:
-                source = inspect.getsource(one)
-            except (OSError, TypeError):
-                return True
-            if "training" in source or "dropout" in source:
-                return True
-    return False
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, (bool, int, float, str))

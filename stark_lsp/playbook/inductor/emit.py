@@ -94,7 +94,7 @@ def emit(
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
-    imports = [name for name in ("hashlib", "operator", "types") if f"{name}." in looked_at]
+    imports = [name for name in ("copy", "hashlib", "operator", "types") if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
         own += [handwritten.written("tf32").strip()] if _ROUNDS.search(code) else []
@@ -291,6 +291,7 @@ def _forward(
         first = arguments.inputs[0]["expression"]
         look = f'_stark_weights(self, {first}, _WEIGHTS_{tag}, "{made["module"]}", {made["mode_matters"]})'
         wanted.append(f"({weights} := {look}) is not None")
+    wanted += [guards.holds(one, value) for one, value in made.get("reads", ())]
     head = f"if {' and '.join(wanted)}:"
     if len(head) > triton.WIDTH - 8:
         rows = [part[8:] for one in wanted for part in triton.wrapped(" " * 12 + f"and {one}")]

@@ -9,7 +9,6 @@ computes anew, would run a parameter's hooks once more, and does not see what fu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence, Set
 from typing import Any
 
@@ -19,8 +18,6 @@ FEW = 6
 """The most parts that are said by name."""
 _CONTAINERS = ("nn.Sequential", "nn.ModuleList", "nn.ModuleDict")
 """Classes whose forward, or whose owner's, may do something else once they have one more part."""
-_NOT_FINITE = re.compile(r"\b(?:nan|inf)\b")
-"""What is written of a setting so, alone or in a tuple, is no expression."""
 _CAPABILITY = {"cpu": "torch.backends.cpu.get_cpu_capability()", "cuda": "_stark_capability(device)"}
 CUDA = "_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)"
 """What a candidate for a GPU needs as well."""
@@ -97,14 +94,14 @@ def _stark_under(on, run):
     return under
 '''
 _PART = '''\
-def _stark_part(owner, name, kind, /, **settings):
-    """What a module's part holds; None where that is of another class, or has other settings or hooks."""
+def _stark_part(owner, name, kind, /, **held):
+    """What a module's part holds; None where that is of another class, or has hooks, or holds another setting."""
     part = owner("_modules").get(name)  # by attribute it takes 1 us
     fits = type(part) is getattr(torch.nn, kind[3:]) if kind[:3] == "nn." else type(part).__name__ == kind
-    fits = fits and not any(map(vars(part).get, ("forward", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks")))
-    if fits and not vars(part).items() >= settings.items():  # its class may have the rest
-        fits = all(getattr(part, k, None) == value for k, value in settings.items())
-    return {**vars(part), **part._parameters, **part._buffers}.get if fits else None
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "forward")
+    fits = fits and (vars(part).items() >= held.items() or all(getattr(part, k, ...) == held[k] for k in held))
+    whole = {**vars(part), **part._parameters, **part._buffers}.get if fits else {}.get
+    return None if any(map(whole, hooks)) or not fits else whole
 '''
 
 
@@ -123,14 +120,14 @@ def conditions(parts: Sequence[Sequence[Any]] | None, taken: Set[str] = frozense
     found = []
     for path, kind, settings in parts:
         plain = all(name.isidentifier() for name in ([*path.split("."), *settings] if path else settings))
-        if kind in _CONTAINERS or not plain or any(_NOT_FINITE.search(value) for value in settings.values()):
+        if kind in _CONTAINERS or not plain:
             return None
         if path:
             owner, _, name = path.rpartition(".")
             said = ", ".join([held(owner), f'"{name}"', f'"{kind}"', *(f"{k}={v}" for k, v in settings.items())])
             found.append(f"({held(path)} := _stark_part({said}))")
         else:
-            found += [_holds(f"self.{name}", value) for name, value in settings.items()]
+            found += [holds(f"self.{name}", value) for name, value in settings.items()]
     return found
 
 
@@ -139,7 +136,8 @@ def held(path: str) -> str:
     return f"of_{path.replace('.', '_')}" if path else "self.__dict__.get"
 
 
-def _holds(expression: str, value: str) -> str:
+def holds(expression: str, value: str) -> str:
+    """Return the condition that what forward reads is what it was."""
     plain = {"True": expression, "False": f"not {expression}", "None": f"{expression} is None"}
     return plain.get(value, f"{expression} == {value}")
 

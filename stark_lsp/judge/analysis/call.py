@@ -1,0 +1,150 @@
+"""A call of a module that torch.compile is asked about: what goes in, what is told of it, and how results are made."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..correctness import state
+from ..reference import modules
+from . import parts
+from .frames import NotTraceable
+from .inductor_step import argument, key
+
+
+class Call:
+    """A call of a module: what goes in, and what is told of it whatever takes its place."""
+
+    def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs)
+        self.module, self._given = module, (args, kwargs)
+        self.named = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
+        """Inputs, parameters and buffers, each with the expression it has in `forward`."""
+        for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            self.named.append((parts.expression(path), tensor))
+        bound.apply_defaults()
+        self._values = {name: one for name, one in bound.arguments.items() if not isinstance(one, torch.Tensor)}
+        """Arguments that are no tensors, which the program holds as constants."""
+        for name, value in self._values.items():
+            if not (value is None or isinstance(value, (bool, int, float, str))):
+                raise NotTraceable(f"its input {name} is a {type(value).__name__}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise NotTraceable(f"its input {name} is {value}")
+        self._before = [tensor._version for _, tensor in self.named]
+        self._mode_matters = any(parts.minds_mode(type(child)) for child in module.modules())
+        self._digest = parts.digest(module, self._mode_matters)
+        self._reads = parts.reads(module)
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        """Return what the module holds and does not learn."""
+        held = [(text, one) for text, one in self.named if text.startswith("self.")]
+        return {text: one for text, one in held if not isinstance(one, torch.nn.Parameter)}
+
+    def changed(self) -> list[str]:
+        """Return the expressions of the buffers that calls have changed."""
+        changed = {text for (text, tensor), version in zip(self.named, self._before) if tensor._version != version}
+        if not changed <= self.buffers().keys():
+            raise NotTraceable("it changes its inputs in place")
+        return sorted(changed)
+
+    def same_settings(self) -> bool:
+        """Whether calls have left the module's settings as they were."""
+        return parts.digest(self.module, self._mode_matters) == self._digest
+
+    def _reads_still(self) -> list[tuple[str, str]]:
+        """Return what its forward may read besides, and calls do not change."""
+        now = parts.reads(self.module)
+        return [(one, value) for one, value in self._reads.items() if now.get(one) == value]
+
+    def random(self) -> NotTraceable:
+        """Return what to raise where calls draw numbers."""
+        return NotTraceable("it is random" + (" in training mode" if self.module.training else ""))
+
+    def _tied(self) -> list[tuple[str, str]]:
+        """Return the parameters of several parts that are one, which somebody may untie."""
+        found: dict[int, tuple[str, Any]] = {}
+        pairs = []
+        for path, part in self.module.named_modules():
+            for name, one in part._parameters.items():
+                expression = parts.expression(f"{path}.{name}" if path else name)
+                first, owner = found.setdefault(id(one), (expression, part))
+                if one is not None and owner is not part:
+                    pairs.append((expression, first))
+        return pairs
+
+    def _ends(self, result: Any, outputs: list[Any]) -> list[int]:
+        """Return which outputs, of several, no gradient leads back from; none where it does not run with gradients."""
+        found = modules.tensors_of(result)
+        if len(found) < 2:
+            return []
+        try:
+            with torch.enable_grad(), state.kept(self.module):
+                args, kwargs = modules.map_tensors(self._given, _leaf)
+                again = modules.tensors_of(self.module(*args, **kwargs))
+        except Exception:  # noqa: BLE001 - it changes its inputs in place, say, or takes too much memory
+            return []
+        ends = {key(one) for one, other in zip(found, again) if _learns(one) and not other.requires_grad}
+        return [place for place, one in enumerate(outputs) if isinstance(one, torch.Tensor) and key(one) in ends]
+
+    def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
+        """Return the part of what `program` returns that is about the module, and how the program is called for it."""
+        names = {key(tensor): expression for expression, tensor in reversed(self.named)}
+        return {
+            "arguments": [argument(value, names) for value in arguments],
+            "result": result_of(result, outputs, getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})),
+            "ends": self._ends(result, outputs),
+            "tied": self._tied(),
+            "mode_matters": self._mode_matters,
+            "changes": changed,
+            "module": self._digest,
+            "parts": parts.told(self.module, self._mode_matters),
+            "reads": self._reads_still(),
+            "values": self._values,
+        }
+
+
+def _learns(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _leaf(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().requires_grad_() if _learns(tensor) else tensor
+
+
+def result_of(result: Any, outputs: list[Any], known: Mapping[str, Any]) -> str:
+    """Return how a result is made of what the program returns; `known` are the globals of the module's forward."""
+    if isinstance(result, torch.Tensor):
+        for place, output in enumerate(outputs):
+            if isinstance(output, torch.Tensor) and (output is result or key(output) == key(result)):
+                return f"out[{place}]"
+        raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
+    if type(result) in (tuple, list):
+        inner = ", ".join(result_of(item, outputs, known) for item in result)
+        return f"[{inner}]" if type(result) is list else f"({inner}{',' if len(result) == 1 else ''})"
+    if type(result) is dict and all(isinstance(key, str) for key in result):
+        return "{" + ", ".join(f"{key!r}: {result_of(item, outputs, known)}" for key, item in result.items()) + "}"
+    if result is None or isinstance(result, (bool, int, float, str)):
+        return repr(result)
+    kind, fields = type(result), _fields(result)
+    if fields and known.get(kind.__name__) is kind:
+        return f"{kind.__name__}({', '.join(f'{k}={result_of(v, outputs, known)}' for k, v in fields.items())})"
+    raise NotTraceable(f"it returns a {kind.__name__}")
+
+
+def _fields(result: Any) -> dict[str, Any]:
+    """Return what a named tuple or a dataclass, as those of transformers are, is made of; nothing if it is neither."""
+    named = getattr(result, "_fields", ()) if isinstance(result, tuple) else ()
+    if dataclasses.is_dataclass(result):
+        named = [field.name for field in dataclasses.fields(result) if field.init]
+    fields = {name: getattr(result, name) for name in named}
+    try:
+        again = type(result)(**fields) if fields else None
+    except (TypeError, ValueError):
+        return {}
+    # Its class may make something else of what it is given.
+    return fields if all(getattr(again, name, None) is value for name, value in fields.items()) else {}

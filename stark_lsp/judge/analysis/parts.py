@@ -1,0 +1,220 @@
+"""What a module is made of, as candidates ask whether it still is: its parts, their settings, and what else it reads.
+
+A program holds all of it as constants. Settings are the plain attributes of parts; what is read besides are constants
+of the user's file, attributes with a leading underscore, and what an object such as a configuration holds, as far as
+the code that a call may run names them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import re
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .frames import NotTraceable
+
+MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
+"""Words in the names of torch's classes that do something else in training."""
+FEW = 64
+"""The most items of a list or dict that count as a setting: a vocabulary is none."""
+DEEP = 2
+"""So many objects deep what a configuration holds is looked for."""
+PLAIN = (type(None), bool, int, str, torch.dtype)
+MODULES = vars(torch.nn.Module()).keys()
+"""Attributes that every module has."""
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+TAKEN = re.compile(r"__.*|_?(?:out|weights)|of_.*")
+"""Names that a candidate's forward has for its own."""
+
+
+def expression(path: str) -> str:
+    """Return what a part, or what it holds, is called in `forward`."""
+    return "self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
+
+
+def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, dict[str, str]]]:
+    """Return path, class and plain settings of each part, the module itself first; settings as they are written.
+
+    Those of the user's classes themselves are among them, since a module may hide them by its own. None are told
+    where a part has two paths, at one of which another may come to stand, or where a setting cannot be written.
+    """
+    found: list[tuple[str, str, dict[str, str]]] = []
+    if len(list(module.named_modules(remove_duplicate=False))) > len(list(module.modules())):
+        return found
+    for path, part in module.named_modules():
+        held: dict[str, Any] = {}
+        for kind in reversed(type(part).__mro__):
+            if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
+                held |= {name: one for name, one in vars(kind).items() if not isinstance(one, FUNCTIONS)}
+        held |= vars(part)
+        written = {name: _written(one) for name, one in _settings(held, mode_matters).items()}
+        if "" in written.values():
+            return []
+        found.append((path, kind_of(part), written))
+    return found
+
+
+def _written(setting: Any) -> str:
+    """Return a plain setting as an expression; nothing where there is none."""
+    if not isinstance(setting, FUNCTIONS):
+        return repr(setting) if _is_written(setting) else ""
+    places = {"torch.nn.functional": torch.nn.functional, "torch": torch}
+    names = [f"{place}.{setting.__name__}" for place, one in places.items() if _same(one, setting)]
+    return next(iter(names), "")
+
+
+def _same(place: Any, function: Any) -> bool:
+    return getattr(place, function.__name__, None) is function
+
+
+def _settings(held: Mapping[str, Any], mode_matters: bool) -> dict[str, Any]:
+    names = [name for name in sorted(held) if name[0] != "_" and (mode_matters or name != "training")]
+    return {name: held[name] for name in names if is_plain(held[name])}
+
+
+def digest(module: torch.nn.Module, mode_matters: bool) -> str:
+    """Return a digest of a module's parts and plain settings; none may have a hook.
+
+    It is what `_stark_weights` in `prompts/kernels/weights.py` compares with, there for the user's module.
+
+    Raises
+    ------
+    NotTraceable
+        A part has hooks.
+    """
+    whole: list[tuple[Any, ...]] = []
+    for path, part in module.named_modules():
+        if part is not module and (part._forward_hooks or part._forward_pre_hooks):
+            raise NotTraceable(f"{path} has hooks")
+        children = [(child, kind_of(one)) for child, one in part._modules.items()]
+        settings = _settings(vars(part), mode_matters)
+        whole.append((path, children, {name: as_told(one) for name, one in settings.items()}))
+    return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
+
+
+def kind_of(part: Any) -> str:
+    """Return a part's class as candidates have it, which tell torch.nn's own from others of that name."""
+    name = type(part).__name__
+    return f"nn.{name}" if getattr(torch.nn, name, None) is type(part) else name
+
+
+def minds_mode(kind: type) -> bool:
+    """Whether modules of a class may do something else in training, by torch's names or by what its source says."""
+    for one in kind.__mro__:
+        if one.__module__.partition(".")[0] == "torch":
+            if any(word in one.__name__ for word in MODES):
+                return True
+        elif one is not object:
+            try:
+                source = inspect.getsource(one)
+            except (OSError, TypeError):
+                return True
+            if "training" in source or "dropout" in source:
+                return True
+    return False
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a setting: a number, a text, a function, or a few of these together."""
+    if isinstance(value, (tuple, list, dict)):
+        items = [*value, *value.values()] if isinstance(value, dict) else value
+        return len(value) <= FEW and all(map(is_plain, items))
+    return value is None or isinstance(value, (bool, int, float, str, torch.dtype, *FUNCTIONS))
+
+
+def as_told(value: Any) -> Any:
+    """Return a setting as a digest is made of it, where a function has no address."""
+    if isinstance(value, dict):
+        return {as_told(key): as_told(one) for key, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return tuple(map(as_told, value)) if isinstance(value, tuple) else [*map(as_told, value)]
+    return value.__name__ if isinstance(value, FUNCTIONS) else value
+
+
+def reads(module: torch.nn.Module) -> dict[str, str]:
+    """Return what a call may read besides tensors and settings, with the values, both as they are written."""
+    found: dict[str, str] = {}
+    seen: set[tuple[int, str]] = set()
+    own = getattr(inspect.unwrap(type(module).forward), "__globals__", {})
+    hidden = inspect.signature(module.forward).parameters
+    named = {kind: _names(kind) for kind in map(type, module.modules())}
+
+    def take(owner: Any, name: str, text: str, value: Any) -> None:
+        if (id(owner), name) not in seen and is_plain(value) and _is_written(value):
+            seen.add((id(owner), name))
+            found[text] = repr(value)
+
+    for path, part in module.named_modules():
+        names = {name for there, _ in named[type(part)] for name in there}
+        constants = {name for there, scope in named[type(part)] if scope is own for name in there}
+        for name in sorted(constants & own.keys() - hidden.keys()):
+            if not TAKEN.fullmatch(name):
+                take(own, name, name, own[name])
+        if not all(step.isidentifier() or step.isdigit() for step in path.split(".") if path):
+            continue
+        before = f"{expression(path)}." if path else "self."
+        for name in sorted(vars(part).keys() & names - MODULES):
+            if name[0] == "_":
+                take(part, name, before + name, vars(part)[name])
+            for owner, member, text, value in _members(vars(part)[name], before + name, DEEP):
+                if member in names:
+                    take(owner, member, text, value)
+    return found
+
+
+def _members(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str, str, Any]]:
+    """Go through what an object such as a configuration holds: owner, name, expression and value of each."""
+    kind = type(value).__module__.partition(".")[0]
+    if kind in ("torch", "builtins") or isinstance(value, (torch.nn.Module, torch.Tensor)) or not deep:
+        return
+    for name, one in getattr(value, "__dict__", {}).items():
+        if name.isidentifier():
+            yield value, name, f"{text}.{name}", one
+            yield from _members(one, f"{text}.{name}", deep - 1)
+
+
+def _is_written(setting: Any) -> bool:
+    """Whether a setting is what its text says."""
+    if isinstance(setting, (tuple, list, dict)):
+        items = [*setting, *setting.values()] if isinstance(setting, dict) else setting
+        return type(setting) in (tuple, list, dict) and all(map(_is_written, items))
+    return math.isfinite(setting) if type(setting) is float else type(setting) in PLAIN
+
+
+def _names(kind: type) -> list[tuple[set[str], dict[str, Any]]]:
+    """Return the names in all code that forward of a user's class may run, each function's with its globals.
+
+    It is followed into methods, and into functions and classes of the same file.
+    """
+    found: list[tuple[set[str], dict[str, Any]]] = []
+    if kind.__module__.partition(".")[0] == "torch":
+        return found
+    waiting: list[Any] = [getattr(kind, "forward", None)]
+    seen: set[types.CodeType] = set()
+    while waiting:
+        one = inspect.unwrap(getattr(waiting[-1], "__func__", waiting.pop()))
+        one = one.fget if isinstance(one, property) else one
+        if not isinstance(one, types.FunctionType) or one.__code__ in seen or one.__module__.startswith("torch."):
+            continue
+        seen.add(one.__code__)
+        scope = one.__globals__
+        found.append((_names_in(one.__code__), scope))
+        for name in found[-1][0]:
+            there = scope.get(name)
+            if isinstance(there, type) and there.__module__ == one.__module__:
+                waiting += vars(there).values()
+            elif getattr(there, "__globals__", None) is scope:
+                waiting.append(there)
+            waiting.append(inspect.getattr_static(kind, name, None))
+    return found
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return {*code.co_names, *(name for one in inner for name in _names_in(one))}
