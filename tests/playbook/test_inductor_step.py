@@ -210,16 +210,28 @@ def test_what_was_frozen_and_is_no_more_has_its_gradient(bench: Callable[..., Be
         agree(made, one.inputs)
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("y = x * self.weight\n        return y, y.detach() * 2", "not all that it returns leads back"),
-    ],
-)
-def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[..., Bench]) -> None:
-    init = "self.weight = nn.Parameter(torch.ones(8))"
-    one = bench(MODULE.format(init=init, arguments="x", forward=body, inputs="torch.randn(8, 8)"))
-    with pytest.raises(NotTraceable, match=why):
+def test_what_no_gradient_leads_back_from_may_stand_beside_the_loss(bench: Callable[..., Bench]) -> None:
+    lines = (
+        "y = torch.tanh(x * self.weight)",
+        "loss = y.square().mean()",
+        "with torch.no_grad():",
+        "    best = y.amax(1)",
+        'return {"log": loss.detach(), "loss": loss, "best": best, "twice": y.detach() * 2, "again": loss.detach()}',
+    )
+    init, body = "self.weight = nn.Parameter(torch.ones(8))", "\n        ".join(lines)
+    made = trained(bench(MODULE.format(init=init, arguments="x", forward=body, inputs="torch.randn(8, 8)")))
+    (x,), found = made.one.inputs, []
+    with made.by_kernels(method="_backward"):
+        for model in (made.one.model, made.new):
+            results = model(x)
+            assert {name for name, one in results.items() if one.requires_grad} == {"loss"}
+            found.append((results["log"], results["best"], *torch.autograd.grad(results["loss"], [model.weight])))
+    all_near(*map(list, found))
+
+
+def test_where_nothing_leads_back_there_is_no_program(bench: Callable[..., Bench]) -> None:
+    one = bench(MODULE.format(init="pass", arguments="x", forward="return x.detach() * 2", inputs="torch.randn(8, 8)"))
+    with pytest.raises(NotTraceable, match="nothing that it returns leads back"):
         inductor.program(one.model, tuple(one.inputs), {}, str(one.path), STEP)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import torch
@@ -77,8 +77,8 @@ class Call:
                     pairs.append((expression, first))
         return pairs
 
-    def _ends(self, result: Any, outputs: list[Any]) -> list[int]:
-        """Return which outputs, of several, no gradient leads back from; none where it does not run with gradients."""
+    def _ends(self, result: Any) -> list[torch.Tensor]:
+        """Return which of several results no gradient leads back from; none where it does not run with gradients."""
         found = modules.tensors_of(result)
         if len(found) < 2:
             return []
@@ -88,16 +88,21 @@ class Call:
                 again = modules.tensors_of(self.module(*args, **kwargs))
         except Exception:  # noqa: BLE001 - it changes its inputs in place, say, or takes too much memory
             return []
-        ends = {key(one) for one, other in zip(found, again) if _learns(one) and not other.requires_grad}
-        return [place for place, one in enumerate(outputs) if isinstance(one, torch.Tensor) and key(one) in ends]
+        return [one for one, other in zip(found, again) if _learns(one) and not other.requires_grad]
 
     def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
         """Return the part of what `program` returns that is about the module, and how the program is called for it."""
         names = {key(tensor): expression for expression, tensor in reversed(self.named)}
+        known = getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})
+        ended = {id(one): key(one) for one in self._ends(result)}
+        # A loss and its value for the log may be one of what the program returns.
+        led = {key(one) for one in modules.tensors_of(result) if id(one) not in ended}
+        detached = {one for one, other in ended.items() if other in led}
+        ends = {*ended.values()} - led
         return {
             "arguments": [argument(value, names) for value in arguments],
-            "result": result_of(result, outputs, getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})),
-            "ends": self._ends(result, outputs),
+            "result": _result(result, outputs, known, detached),
+            "ends": [place for place, one in enumerate(outputs) if isinstance(one, torch.Tensor) and key(one) in ends],
             "tied": self._tied(),
             "mode_matters": self._mode_matters,
             "changes": changed,
@@ -116,23 +121,35 @@ def _leaf(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().requires_grad_() if _learns(tensor) else tensor
 
 
-def result_of(result: Any, outputs: list[Any], known: Mapping[str, Any]) -> str:
-    """Return how a result is made of what the program returns; `known` are the globals of the module's forward."""
+def _result(result: Any, outputs: list[Any], known: Mapping[str, Any], detached: Set[int]) -> str:
+    """Return how a result is made of what the program returns.
+
+    Parameters
+    ----------
+    known
+        Globals of the module's forward.
+    detached
+        By `id` the tensors that no gradient leads back from, where one does from the same of the program's.
+    """
+
+    def said(item: Any) -> str:
+        return _result(item, outputs, known, detached)
+
     if isinstance(result, torch.Tensor):
         for place, output in enumerate(outputs):
             if isinstance(output, torch.Tensor) and (output is result or key(output) == key(result)):
-                return f"out[{place}]"
+                return f"out[{place}]" + ".detach()" * (id(result) in detached)
         raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
     if type(result) in (tuple, list):
-        inner = ", ".join(result_of(item, outputs, known) for item in result)
+        inner = ", ".join(map(said, result))
         return f"[{inner}]" if type(result) is list else f"({inner}{',' if len(result) == 1 else ''})"
     if type(result) is dict and all(isinstance(key, str) for key in result):
-        return "{" + ", ".join(f"{key!r}: {result_of(item, outputs, known)}" for key, item in result.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {said(item)}" for key, item in result.items()) + "}"
     if result is None or isinstance(result, (bool, int, float, str)):
         return repr(result)
     kind, fields = type(result), _fields(result)
     if fields and known.get(kind.__name__) is kind:
-        return f"{kind.__name__}({', '.join(f'{k}={result_of(v, outputs, known)}' for k, v in fields.items())})"
+        return f"{kind.__name__}({', '.join(f'{name}={said(one)}' for name, one in fields.items())})"
     raise NotTraceable(f"it returns a {kind.__name__}")
 
 

@@ -37,9 +37,9 @@ class Step:
     def back(self, result: Any) -> dict[str, torch.Tensor | None]:
         """Return the gradient of each leaf by its expression."""
         tensors = forward.in_order(result)
-        if any(tensor.is_floating_point() and not tensor.requires_grad for tensor in tensors):
-            raise NotTraceable("not all that it returns leads back to what it is given")
         led = [tensor for tensor in tensors if tensor.requires_grad]
+        if not led:
+            raise NotTraceable("nothing that it returns leads back to what it is given")
         self._flows = [(tensor, torch.full_like(tensor, 1.0 + place / 8)) for place, tensor in enumerate(led)]
         outputs, flows = zip(*self._flows)
         # In this thread: what Inductor is told holds for one alone, and a GPU's backward has another.
