@@ -16,8 +16,9 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             names = [name for name in sorted(vars(part)) if name[0] != "_" and (mode_matters or name != "training")]
             plain = {name: vars(part)[name] for name in names if _stark_is_plain(vars(part)[name])}
             kinds = [(name, _stark_kind(one)) for name, one in part._modules.items()]
-            told.append((path, kinds, {name: _stark_told(one) for name, one in plain.items()}))
-            hooks = {} if part is module else {key: {} for key in _STARK_HOOKS}
+            hooks = {} if part is module else {key: dict(getattr(part, key)) for key in _STARK_HOOKS}
+            names = [_stark_name(hook) for kind in hooks.values() for hook in kind.values()]
+            told.append((path, kinds, {name: _stark_told(one) for name, one in plain.items()}, names))
             held.append(vars(part).items())
             watched.append({**copy.deepcopy(plain), **hooks, "_modules": dict(part._modules)}.items())
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
@@ -44,6 +45,10 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
 
 
 _STARK_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _stark_name(hook):
+    return f"{getattr(hook, '__module__', '')}.{getattr(hook, '__name__', '')}"
 
 
 class _StarkFound(list):

@@ -161,3 +161,32 @@ def test_a_backward_pre_hook_of_a_part_runs(bench: Callable[..., Bench]) -> None
         model.scale.register_full_backward_pre_hook(lambda part, given: tuple(2 * one for one in given))
         grads.append(torch.autograd.grad(model(x).sum(), x)[0])
     close(*grads)
+
+
+def test_a_hook_that_was_traced_is_asked_for_as_well(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As transformers installs them with a first call.
+    hooked = TEXT.replace("x * self.factor", "x * self.factor * 1.0") + (
+        "\n\ndef kept(part, given, out):\n    return None\n\n\ndef doubled(part, given, out):\n    return 2 * out\n"
+    )
+    one = bench(hooked)
+    space = sys.modules[type(one.model).__module__]
+    one.model.scale.register_forward_hook(space.kept)
+    with pytest.raises(inductor.NotTraceable, match="scale has hooks"):
+        write(one)
+    monkeypatch.setattr(parts, "TRACED", (f"{space.__name__}.kept",))
+    made = write(one)
+    expected = one.model(*one.inputs)
+    with made.by_kernels(False):
+        close(expected, made.new(*one.inputs))
+    made.new.scale.register_forward_hook(space.kept)
+    with made.by_kernels():
+        close(expected, made.new(*one.inputs))
+    handle = made.new.scale.register_forward_hook(space.doubled)
+    one.model.scale.register_forward_hook(space.doubled)
+    with made.by_kernels(False):
+        close(one.model(*one.inputs), made.new(*one.inputs))
+    handle.remove()
+    with made.by_kernels():
+        close(expected, made.new(*one.inputs))

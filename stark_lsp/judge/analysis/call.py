@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from ..reference import modules
 from . import parts
 from .frames import NotTraceable
 from .inductor_step import argument, key
+
+_HERE = "\0"
 
 
 class Call:
@@ -35,6 +37,10 @@ class Call:
                 raise NotTraceable(f"its input {name} is a {type(value).__name__}")
             if isinstance(value, float) and not math.isfinite(value):
                 raise NotTraceable(f"its input {name} is {value}")
+        if any(type(part).__module__.startswith("transformers.") for part in module.modules()):
+            # A first call may install hooks, as later ones find them.
+            with torch.no_grad(), state.kept(module):
+                module(*args, **kwargs)
         self._before = [tensor._version for _, tensor in self.named]
         self._mode_matters = any(parts.minds_mode(type(child)) for child in module.modules())
         self._digest = parts.digest(module, self._mode_matters)
@@ -77,32 +83,34 @@ class Call:
                     pairs.append((expression, first))
         return pairs
 
-    def _ends(self, result: Any) -> list[torch.Tensor]:
-        """Return which of several results no gradient leads back from; none where it does not run with gradients."""
-        found = modules.tensors_of(result)
+    def _led(self, result: Any, known: Mapping[str, Any]) -> list[bool]:
+        """Return from which tensors of a result a gradient leads back; from all where it does not run with gradients.
+
+        Numbers that have none, such as integers, count as if one did.
+        """
+        found: list[torch.Tensor] = []
+        again: list[torch.Tensor] = []
+        text = _spelled(result, known, found)
+        whole = [True] * len(found)
         if len(found) < 2:
-            return []
+            return whole
         try:
             with torch.enable_grad(), state.kept(self.module):
                 args, kwargs = modules.map_tensors(self._given, _leaf)
-                again = modules.tensors_of(self.module(*args, **kwargs))
+                same = _spelled(self.module(*args, **kwargs), known, again) == text
         except Exception:  # noqa: BLE001 - it changes its inputs in place, say, or takes too much memory
-            return []
-        return [one for one, other in zip(found, again) if _learns(one) and not other.requires_grad]
+            return whole
+        return [one.requires_grad or not _learns(one) for one in again] if same else whole
 
     def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
         """Return the part of what `program` returns that is about the module, and how the program is called for it."""
         names = {key(tensor): expression for expression, tensor in reversed(self.named)}
         known = getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})
-        ended = {id(one): key(one) for one in self._ends(result)}
-        # A loss and its value for the log may be one of what the program returns.
-        led = {key(one) for one in modules.tensors_of(result) if id(one) not in ended}
-        detached = {one for one, other in ended.items() if other in led}
-        ends = {*ended.values()} - led
+        text, ends = _result(result, outputs, known, self._led(result, known))
         return {
             "arguments": [argument(value, names) for value in arguments],
-            "result": _result(result, outputs, known, detached),
-            "ends": [place for place, one in enumerate(outputs) if isinstance(one, torch.Tensor) and key(one) in ends],
+            "result": text,
+            "ends": ends,
             "tied": self._tied(),
             "mode_matters": self._mode_matters,
             "changes": changed,
@@ -121,35 +129,54 @@ def _leaf(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().requires_grad_() if _learns(tensor) else tensor
 
 
-def _result(result: Any, outputs: list[Any], known: Mapping[str, Any], detached: Set[int]) -> str:
-    """Return how a result is made of what the program returns.
+def _result(result: Any, outputs: list[Any], known: Mapping[str, Any], led: list[bool]) -> tuple[str, list[int]]:
+    """Return how a result is made of what the program returns, and from which of that no gradient leads back.
+
+    A loss and its value for the log may be the same; then that has another place, or is detached.
 
     Parameters
     ----------
-    known
-        Globals of the module's forward.
-    detached
-        By `id` the tensors that no gradient leads back from, where one does from the same of the program's.
+    known, led
+        Globals of the module's forward, and what `Call._led` says.
     """
+    tensors: list[torch.Tensor] = []
+    text = _spelled(result, known, tensors)
+    places: dict[Any, list[int]] = {}
+    for place, output in enumerate(outputs):
+        if isinstance(output, torch.Tensor):
+            places.setdefault(key(output), []).append(place)
+    if not all(key(tensor) in places for tensor in tensors):
+        raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
+    attached = {places[key(tensor)][0] for tensor, leads in zip(tensors, led) if leads}
+    ends: list[int] = []
+    for tensor, leads in zip(tensors, led):
+        free = [place for place in places[key(tensor)] if place not in attached and place not in ends]
+        place = places[key(tensor)][0] if leads or not free else free[0]
+        if not leads and place not in attached:
+            ends.append(place)
+        text = text.replace(_HERE, f"out[{place}]" + ".detach()" * (not leads and place in attached), 1)
+    return text, sorted({*ends})
 
-    def said(item: Any) -> str:
-        return _result(item, outputs, known, detached)
+
+def _spelled(result: Any, known: Mapping[str, Any], found: list[torch.Tensor]) -> str:
+    """Return a result as it is written, `_HERE` in the place of each tensor; those are appended to `found`."""
+
+    def inner(item: Any) -> str:
+        return _spelled(item, known, found)
 
     if isinstance(result, torch.Tensor):
-        for place, output in enumerate(outputs):
-            if isinstance(output, torch.Tensor) and (output is result or key(output) == key(result)):
-                return f"out[{place}]" + ".detach()" * (id(result) in detached)
-        raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
+        found.append(result)
+        return _HERE
     if type(result) in (tuple, list):
-        inner = ", ".join(map(said, result))
-        return f"[{inner}]" if type(result) is list else f"({inner}{',' if len(result) == 1 else ''})"
-    if type(result) is dict and all(isinstance(key, str) for key in result):
-        return "{" + ", ".join(f"{key!r}: {said(item)}" for key, item in result.items()) + "}"
+        items = ", ".join(map(inner, result))
+        return f"[{items}]" if type(result) is list else f"({items}{',' if len(result) == 1 else ''})"
+    if type(result) is dict and all(isinstance(name, str) for name in result):
+        return "{" + ", ".join(f"{name!r}: {inner(item)}" for name, item in result.items()) + "}"
     if result is None or isinstance(result, (bool, int, float, str)):
         return repr(result)
     kind, fields = type(result), _fields(result)
     if fields and known.get(kind.__name__) is kind:
-        return f"{kind.__name__}({', '.join(f'{name}={said(one)}' for name, one in fields.items())})"
+        return f"{kind.__name__}({', '.join(f'{name}={inner(one)}' for name, one in fields.items())})"
     raise NotTraceable(f"it returns a {kind.__name__}")
 
 

@@ -21,6 +21,9 @@ from .frames import NotTraceable
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
 """Words in the names of torch's classes that do something else in training."""
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+TRACED = ("transformers.utils.output_capturing.output_capturing_hook",)
+"""Hooks that a program does what they do: this one keeps hidden states for a call that returns them."""
 FEW = 64
 """The most items of a list or dict that count as a setting: a vocabulary is none."""
 DEEP = 2
@@ -42,7 +45,7 @@ def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, di
     """Return path, class and plain settings of each part, the module itself first; settings as they are written.
 
     Those of the user's classes themselves are among them, since a module may hide them by its own. None are told
-    where a part has two paths, at one of which another may come to stand, or where a setting cannot be written.
+    where a part has two paths, at one of which another may come to stand, or hooks, or a setting cannot be written.
     """
     found: list[tuple[str, str, dict[str, str]]] = []
     if len(list(module.named_modules(remove_duplicate=False))) > len(list(module.modules())):
@@ -54,7 +57,7 @@ def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, di
                 held |= {name: one for name, one in vars(kind).items() if not isinstance(one, FUNCTIONS)}
         held |= vars(part)
         written = {name: _written(one) for name, one in _settings(held, mode_matters).items()}
-        if "" in written.values():
+        if "" in written.values() or (path and _hooks(part)):
             return []
         found.append((path, kind_of(part), written))
     return found
@@ -79,7 +82,7 @@ def _settings(held: Mapping[str, Any], mode_matters: bool) -> dict[str, Any]:
 
 
 def digest(module: torch.nn.Module, mode_matters: bool) -> str:
-    """Return a digest of a module's parts and plain settings; none may have a hook.
+    """Return a digest of a module's parts and plain settings; none may have a hook but those of `TRACED`.
 
     It is what `_stark_weights` in `prompts/kernels/weights.py` compares with, there for the user's module.
 
@@ -90,12 +93,19 @@ def digest(module: torch.nn.Module, mode_matters: bool) -> str:
     """
     whole: list[tuple[Any, ...]] = []
     for path, part in module.named_modules():
-        if part is not module and (part._forward_hooks or part._forward_pre_hooks):
+        hooks = [] if part is module else _hooks(part)
+        if any(hook not in TRACED for hook in hooks):
             raise NotTraceable(f"{path} has hooks")
         children = [(child, kind_of(one)) for child, one in part._modules.items()]
         settings = _settings(vars(part), mode_matters)
-        whole.append((path, children, {name: as_told(one) for name, one in settings.items()}))
+        whole.append((path, children, {name: as_told(one) for name, one in settings.items()}, hooks))
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
+
+
+def _hooks(part: torch.nn.Module) -> list[str]:
+    """Return the names of the hooks that a call of a part runs."""
+    held = [hook for kind in HOOKS for hook in vars(part).get(kind, {}).values()]
+    return [f"{getattr(hook, '__module__', '')}.{getattr(hook, '__name__', '')}" for hook in held]
 
 
 def kind_of(part: Any) -> str:
@@ -150,33 +160,37 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
             seen.add((id(owner), name))
             found[text] = repr(value)
 
+    held: list[tuple[type, Any, str, Any, str]] = []
+    shortest: dict[int, str] = {}
     for path, part in module.named_modules():
-        names = {name for there, _ in named[type(part)] for name in there}
-        constants = {name for there, scope in named[type(part)] if scope is own for name in there}
+        before = f"{expression(path)}." if path else "self."
+        for name, value in vars(part).items() if re.fullmatch(r"[\w.]*", path) else ():
+            if name.isidentifier() and name not in MODULES:
+                held += [(type(part), part, name, value, before)] if name[0] == "_" else []
+                for one, text in _objects(value, before + name, DEEP):
+                    shortest.setdefault(id(one), text)
+                    held += [(type(part), one, *item, f"{shortest[id(one)]}.") for item in vars(one).items()]
+    for kind, codes in named.items():
+        names = {name for there, _ in codes for name in there}
+        constants = {name for there, scope in codes if scope is own for name in there}
         for name in sorted(constants & own.keys() - hidden.keys()):
             if not TAKEN.fullmatch(name):
                 take(own, name, name, own[name])
-        if not all(step.isidentifier() or step.isdigit() for step in path.split(".") if path):
-            continue
-        before = f"{expression(path)}." if path else "self."
-        for name in sorted(vars(part).keys() & names - MODULES):
-            if name[0] == "_":
-                take(part, name, before + name, vars(part)[name])
-            for owner, member, text, value in _members(vars(part)[name], before + name, DEEP):
-                if member in names:
-                    take(owner, member, text, value)
+        for holder, owner, name, value, before in held:
+            if holder is kind and name in names:
+                take(owner, name, before + name, value)
     return found
 
 
-def _members(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str, str, Any]]:
-    """Go through what an object such as a configuration holds: owner, name, expression and value of each."""
-    kind = type(value).__module__.partition(".")[0]
-    if kind in ("torch", "builtins") or isinstance(value, (torch.nn.Module, torch.Tensor)) or not deep:
-        return
-    for name, one in getattr(value, "__dict__", {}).items():
-        if name.isidentifier():
-            yield value, name, f"{text}.{name}", one
-            yield from _members(one, f"{text}.{name}", deep - 1)
+def _objects(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str]]:
+    """Go through an object such as a configuration and those that it holds, each with its expression."""
+    package = type(value).__module__.partition(".")[0]
+    if deep and package not in ("torch", "builtins") and not isinstance(value, (torch.nn.Module, torch.Tensor)):
+        for name, one in getattr(value, "__dict__", {}).items():
+            if name.isidentifier():
+                yield from _objects(one, f"{text}.{name}", deep - 1)
+        if hasattr(value, "__dict__"):
+            yield value, text
 
 
 def _is_written(setting: Any) -> bool:
