@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from stark_lsp.playbook.kernels import Variant, render
 from stark_lsp.playbook.lowering import LoweredKernel
 from stark_lsp.playbook.regions import Region
 from stark_lsp.playbook.source import (
+    NEW_NAME,
     OLD_FORWARD,
     UserClass,
     always_there,
@@ -40,7 +42,7 @@ from stark_lsp.playbook.twins import KernelCall, twin
 
 WIDTH = 110
 """Longest condition that stands on one line, without indentation."""
-_FUNCTIONAL = "import torch.nn.functional as F"
+_DEPENDS_ON_MODE = re.compile("Dropout|BatchNorm|InstanceNorm|dropout|batch_norm")
 
 
 @dataclass(frozen=True)
@@ -65,16 +67,8 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
     user = find_user_class(problem.slice.text, problem.qualname)
     called = spelled(user.tree)
     torch = called.get("torch", "torch")
-    functional = called.get("torch.nn.functional", "F")
     taken = module_names(user.tree)
-    imports: list[str] = []
-    if "torch" not in called:
-        imports.append("import torch")
-    if "torch.nn.functional" not in called:
-        if functional in taken:
-            functional = f"{torch}.nn.functional"
-        else:
-            imports.append(_FUNCTIONAL)
+    functional = called.get("torch.nn.functional") or ("F" if "F" not in taken else f"{torch}.nn.functional")
     kernels, shown = _kernels(parts)
     fallbacks = [f"_{kernel.launcher}_pytorch" for kernel, _ in shown]
     twins: list[str] = []
@@ -91,10 +85,11 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
         parameters=user.forward.parameters, bail_out=bail_out,
     )  # fmt: skip
     body = writer.write()
+    imports = [] if "torch" in called else ["import torch"]
+    if "F" not in taken and functional == "F" and any("F." in line for line in (*body, *twins)):
+        imports.append("import torch.nn.functional as F")
     if any("math." in line for line in body) and called.get("math") != "math":
         imports.append("import math")
-    if _FUNCTIONAL in imports and not any(f"{functional}." in line for line in (*body, *twins)):
-        imports.remove(_FUNCTIONAL)
     checks = _checks(prepared, parts, user)
     conditions = [*_every_call(prepared, parts, torch, user), *map(_fails, checks)]
     library += "\n\n" + handwritten.written("kind") if any("_stark_as_made" in check for check in checks) else ""
@@ -157,26 +152,25 @@ def _fails(check: str) -> str:
 
 
 def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[str]:
-    """Conditions on how the module is built: fused parts and settings as they were, parameters that are there."""
-    settings = {k: v for k, v in prepared.graph.attributes.items() if not k.endswith(".training")}
+    """Conditions on how the module is built: parts and settings as they were, parameters that are there.
+
+    What is asked of a part stands behind what is asked of those it lies in, and before anything of it is read.
+    """
     fused = {node for part in parts for node in part.region.nodes}
-    paths = {
-        node.module.path
-        for node in prepared.graph.nodes
-        if node.module is not None and (node.id in fused or node.in_place)
-    }
-    settings.update(
-        {
-            k: v
-            for k, v in prepared.module_attributes.items()
-            if k.rpartition(".")[0] in paths and not k.endswith(".training")
-        }
-    )
-    kinds = {node.module.path: node.module.cls for node in prepared.graph.nodes if node.module and node.id in fused}
-    checks = [f'_stark_as_made({path}, "nn.{kind}")' for path, kind in kinds.items()]
-    with_mode = [path for path, kind in kinds.items() if any(word in kind for word in _DEPENDS_ON_MODE)]
-    checks += [_holds(f"{path}.training", prepared.graph.training) for path in with_mode]
-    checks += [_holds(name, value) for name, value in settings.items()]
+    # What is safe in place is written as a function where it is not fused.
+    rewritten = [n.module for n in prepared.graph.nodes if n.id in fused or (n.in_place and not n.fence)]
+    kinds = {module.path: module.cls for module in rewritten if module is not None}
+    made = {path: f'"nn.{kind}"' for path, kind in kinds.items()}
+    for path, (kind, named) in prepared.graph.modules.items():
+        named = named and kind in module_names(user.tree) and kind not in user.forward.parameters
+        made[path] = (NEW_NAME if kind == user.name else kind) if named else f'"{kind}"'
+    depth = {path: path.count(".") + path.count("[") for path in made}
+    checks = [f"_stark_as_made({path}, {made[path]})" for path in sorted(made, key=depth.__getitem__)]
+    modes = [f"{path}.training" for path, kind in kinds.items() if _DEPENDS_ON_MODE.search(kind)]
+    checks += [_holds(name, prepared.graph.training) for name in modes]
+    held = prepared.module_attributes.items()
+    settings = prepared.graph.attributes | {name: value for name, value in held if name.rpartition(".")[0] in kinds}
+    checks += [_holds(name, value) for name, value in settings.items() if not name.endswith(".training")]
     for part in parts:
         for operand in part.lowered.operands:
             node = prepared.graph.nodes[operand.ref.node]
@@ -195,9 +189,6 @@ def _holds(name: str, value: Any) -> str:
     return f"{name} == {unparse(constant(value))}"
 
 
-_DEPENDS_ON_MODE = ("Dropout", "BatchNorm", "InstanceNorm")
-
-
 def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: UserClass) -> list[str]:
     """Conditions under which a call is handed to the original forward."""
     graph = prepared.graph
@@ -205,10 +196,8 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: Use
     inputs = [node for node in graph.nodes if node.op == "input"]
     conditions = [f"{node.target} is None" for node in inputs if node.target in user.forward.optional]
     reads_mode = any(name.endswith(".training") for name in graph.attributes)
-    for node in graph.nodes:
-        mode_module = node.module is not None and any(word in node.module.cls for word in _DEPENDS_ON_MODE)
-        if node.id in fused and (mode_module or "dropout" in node.target or "batch_norm" in node.target):
-            reads_mode = True
+    told = (node.module.cls if node.module is not None else node.target for node in graph.nodes if node.id in fused)
+    reads_mode = reads_mode or any(map(_DEPENDS_ON_MODE.search, told))
     if reads_mode:
         conditions.append("not self.training" if graph.training else "self.training")
     # A size has its number here, which the original may count from the last.

@@ -168,6 +168,25 @@ def test_numbers_of_the_module_are_remembered(file: Callable[[str], ModuleType])
     assert mul["args"][1] == {"scalar": 1.5, "expr": ["self", "self.k"]}
 
 
+def test_modules_whose_forward_was_followed_are_told_with_their_classes(file: Callable[[str], ModuleType]) -> None:
+    module = file(
+        "def act():\n    class Act(nn.Module):\n        def forward(self, x):\n            return x.tanh()\n"
+        "    return Act()\n\n\n"
+        "class Half(nn.Module):\n    def forward(self, x):\n        return x / 2\n    def more(self, x):\n"
+        "        return x + 1\n\n\n"
+        "class M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layers, self.part = nn.Sequential(act(), nn.GELU()), Half()\n        self.other = Half()\n\n"
+        "    def forward(self, x):\n        return self.other.more(self.part(self.layers(x)))\n"
+    )
+    data = analyze(module.M(), (torch.randn(2, 2),), {})
+    assert data["modules"] == {
+        "self.layers": {"class": "nn.Sequential", "named": False},
+        "self.layers[0]": {"class": "Act", "named": False},
+        "self.part": {"class": "Half", "named": True},
+        "self.other": {"class": "Half", "named": True},
+    }
+
+
 def test_modules_of_torch_are_one_operation_with_their_settings(file: Callable[[str], ModuleType]) -> None:
     init = "self.layers = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8, eps=1e-6))"
     data = record(file, "return self.layers(x)", torch.randn(2, 8), init=init)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import textwrap
 from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.utils.prune
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .conftest import Bench, close
@@ -258,3 +260,109 @@ def test_a_fused_part_that_was_changed_is_seen(bench: Callable[..., Bench]) -> N
     new.norm = torch.nn.LayerNorm(64)
     new.norm.forward = lambda x: x
     close(one.model(x), new(x))
+
+
+OWN_PARTS = """
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.eps = 1e-6
+        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, 64))
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = Scaled()
+
+    def forward(self, x):
+        return torch.tanh(self.norm(x)) + x
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block, self.last = Block(), nn.Sequential(Scaled())
+
+    def forward(self, x):
+        return self.last(self.block(x))
+"""
+
+
+class Shifted(torch.nn.Module):
+    """Holds what a `Scaled` holds, and computes something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.eps, self.weight = 1e-6, torch.nn.Parameter(torch.ones(64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight + 1.0
+
+
+def prune_half(model: torch.nn.Module) -> None:
+    torch.nn.utils.prune.l1_unstructured(model.block.norm, "weight", 0.5)
+    with torch.no_grad():  # as a step of an optimizer does
+        model.block.norm.weight_orig.mul_(3.0)
+
+
+def add(part: torch.nn.Module) -> None:
+    part.register_forward_hook(lambda module, given, out: out + 1.0)
+
+
+CHANGED: dict[str, Callable[[torch.nn.Module], object]] = {
+    "a hook": lambda model: add(model.block.norm),
+    "a hook outside of it": lambda model: add(model.block),
+    "a hook on a container": lambda model: add(model.last),
+    "a hook on backward": lambda model: model.last[0].register_full_backward_hook(lambda *_: (torch.ones(8, 64),)),
+    "another class": lambda model: setattr(model.block, "norm", Shifted()),
+    "another class of its name": lambda model: setattr(model.block, "norm", type("Scaled", (Shifted,), {})()),
+    "a class without its settings": lambda model: setattr(model.block, "norm", torch.nn.Identity()),
+    "a class without its parts": lambda model: setattr(model, "block", torch.nn.Identity()),
+    "another forward": lambda model: setattr(model.block.norm, "forward", torch.tanh),
+    "pruned": prune_half,
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_changed_part_of_the_users_own_class_is_seen(bench: Callable[..., Bench], name: str) -> None:
+    one = bench(text_of(Case("own", OWN_PARTS, "[torch.randn(8, 64)]")))
+    new, results = one.build(one.attempt().candidate), []
+    new.register_forward_hook(lambda *_: None)  # runs outside of forward, so it changes nothing
+    assert "StarkDifferentiable" in type(new(*one.inputs).grad_fn).__name__
+    for model in (one.model, new):
+        x = one.inputs[0].clone().requires_grad_()
+        torch.manual_seed(0)
+        CHANGED[name](model)
+        out = model(x)
+        out.square().sum().backward()
+        results.append([out.detach(), x.grad])
+    close(results[0], results[1])
+
+
+def test_a_part_whose_class_the_file_does_not_name_is_known_by_name(bench: Callable[..., Bench]) -> None:
+    hidden = textwrap.indent(OWN_PARTS.partition("\n\n\nclass Block")[0], "    ")
+    code = f"def scaled():{hidden}\n\n    return Scaled()\n\n\nclass Block{OWN_PARTS.partition('class Block')[2]}"
+    code = code.replace("= Scaled()", "= scaled()").replace("(Scaled())", "(scaled())")
+    one = bench(text_of(Case("unnamed", code, "[torch.randn(8, 64)]")))
+    new = one.build(one.attempt().candidate)
+    assert "StarkDifferentiable" in type(new(*one.inputs).grad_fn).__name__
+    new.block.norm = one.model.block.norm = Shifted()
+    close(one.model(*one.inputs), new(*one.inputs))
+
+
+def test_a_hook_is_seen_on_a_part_that_is_written_as_a_function(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.a, self.act, self.b = nn.Linear(64, 64), nn.ReLU(inplace=True), nn.Linear(64, 64)\n\n"
+        "    def forward(self, x):\n        return torch.tanh(self.b(self.act(self.a(x)))) * 2 + x\n"
+    )
+    one = bench(text_of(Case("written", code, "[torch.randn(8, 64)]")))
+    new = one.build(one.attempt().candidate)
+    assert "StarkDifferentiable" in type(new(*one.inputs).grad_fn).__name__
+    for model in (one.model, new):
+        add(model.act)
+    close(one.model(*one.inputs), new(*one.inputs))

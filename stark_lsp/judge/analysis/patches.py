@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import torch
@@ -86,14 +87,29 @@ class Attributes:
 
     recorder: Recorder
     paths: dict[int, str]
+    namespace: dict[str, Any]
+    """The names of the file that the module's class is in."""
 
     def __post_init__(self) -> None:
         self.read: dict[str, Any] = {}
+        self.followed: dict[str, dict[str, Any]] = {}
+        """The parts whose forward, or another method, is recorded through, outermost first, with their classes."""
+
+    def follow(self, module: torch.nn.Module) -> None:
+        """Note that a part's code is recorded through, so that a rewritten forward does not call the part."""
+        path, cls = self.paths[id(module)], type(module)
+        if path != "self" and path not in self.followed:
+            name = f"nn.{cls.__name__}" if getattr(torch.nn, cls.__name__, None) is cls else cls.__name__
+            self.followed[path] = {"class": name, "named": self.namespace.get(name) is cls}
 
     def seen(self, module: Any, name: str, value: Any) -> Any:
         """Return what the code is given for `module.name`."""
         path = self.paths.get(id(module))
-        if path is None or name in vars(torch.nn.Module) or name not in vars(module):
+        if path is None or name in vars(torch.nn.Module):
+            return value
+        if isinstance(value, MethodType):
+            self.follow(module)
+        if name not in vars(module):
             return value
         expression = f"{path}.{name}"
         if _is_literal(value):
@@ -110,11 +126,11 @@ class Attributes:
 def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -> Iterator[None]:
     """Record calls of modules, reads of their attributes, `range` and `math` on tracked numbers."""
     with contextlib.ExitStack() as undo:
-        _patch_calls(recorder, attributes.paths, undo)
+        _patch_calls(attributes, undo)
         classes = {type(module) for module in root.modules() if not type(module).__module__.startswith("torch.")}
         for cls in classes:
             _patch_methods(cls, attributes, undo)
-        for namespace in {id(n): n for n in map(_globals_of, classes) if n is not None}.values():
+        for namespace in {id(n): n for n in map(globals_of, classes) if n is not None}.values():
             _patch_range(namespace, undo)
         for name, function in list(vars(math).items()):
             if callable(function) and not name.startswith("_"):
@@ -122,8 +138,8 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
         yield
 
 
-def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.ExitStack) -> None:
-    original = torch.nn.Module.__call__
+def _patch_calls(attributes: Attributes, undo: contextlib.ExitStack) -> None:
+    original, recorder, paths = torch.nn.Module.__call__, attributes.recorder, attributes.paths
 
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         if recorder.quiet:
@@ -134,6 +150,7 @@ def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.Exi
                 f"a {type(module).__name__} is made inside forward, and not kept by the module", *recorder.here()
             )
         if not is_leaf(module):
+            attributes.follow(module)
             recorder.module_stack.append(path)
             try:
                 return original(module, *args, **kwargs)
@@ -176,7 +193,8 @@ def inherited_value(module: torch.nn.Module, name: str) -> Any:
     return None
 
 
-def _globals_of(cls: type) -> dict[str, Any] | None:
+def globals_of(cls: type) -> dict[str, Any] | None:
+    """Return the names of the file that a class's forward is in."""
     module = sys.modules.get(cls.__module__)
     known = vars(module) if module is not None else None
     return getattr(getattr(cls, "forward", None), "__globals__", None) or known
