@@ -76,9 +76,8 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
         twins += ["", "", *twin(prepared, kernel, name, torch, functional)]
     specs = [(kernel.lowered.spec, variant, name) for (kernel, variant), name in zip(shown, fallbacks, strict=True)]
     library = render(specs, prepared.graph.device) if specs else ""
-    reserved = (
-        taken | {torch, functional.partition(".")[0]} | {k.launcher for k in kernels} | module_names(ast.parse(library))
-    )
+    reserved = taken | {torch, functional.partition(".")[0]} | {k.launcher for k in kernels}
+    reserved |= module_names(ast.parse(library)) | prepared.graph.attributes.keys()
     bail_out = f"return self.{OLD_FORWARD}({user.forward.call})"
     writer = ForwardWriter(
         prepared, kernels, torch=torch, functional=functional, reserved=reserved,
@@ -147,7 +146,7 @@ def _fails(check: str) -> str:
     tree = ast.parse(check, mode="eval").body
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in opposite:
         tree.ops = [opposite[type(tree.ops[0])]()]
-        return ast.unparse(tree)
+        return unparse(tree)
     return f"not {check}" if isinstance(tree, ast.Call) else f"not ({check})"
 
 
@@ -170,7 +169,8 @@ def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[
     checks += [_holds(name, prepared.graph.training) for name in modes]
     held = prepared.module_attributes.items()
     settings = prepared.graph.attributes | {name: value for name, value in held if name.rpartition(".")[0] in kinds}
-    checks += [_holds(name, value) for name, value in settings.items() if not name.endswith(".training")]
+    other = {"self.training", *(f"{path}.training" for path in kinds), *user.forward.parameters}
+    checks += [_holds(name, value) for name, value in settings.items() if name not in other]
     for part in parts:
         for operand in part.lowered.operands:
             node = prepared.graph.nodes[operand.ref.node]

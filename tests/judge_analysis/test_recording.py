@@ -168,6 +168,61 @@ def test_numbers_of_the_module_are_remembered(file: Callable[[str], ModuleType])
     assert mul["args"][1] == {"scalar": 1.5, "expr": ["self", "self.k"]}
 
 
+def test_settings_of_classes_and_in_dicts_are_remembered_as_far_as_they_are_read(
+    file: Callable[[str], ModuleType],
+) -> None:
+    module = file(
+        "class M(nn.Module):\n    k, unread, rows = 1.5, 3, {'a': 2}\n\n    def __init__(self):\n"
+        "        super().__init__()\n        self.opts = {'alpha': 0.5, 'on': True, 'in': {1: 2.0}, 'unread': 1}\n"
+        "        self._private, self.bias = 3, nn.Identity()\n        self.register_parameter('weight', None)\n\n"
+        "    @property\n    def twice(self):\n        return 2.0\n\n    def more(self, x):\n        return x + 1\n\n"
+        "    def forward(self, x):\n        y = x * self.opts['alpha'] * self.opts['in'][1] + self.twice\n"
+        "        y = y if self.opts['on'] and self.weight is None else x\n"
+        "        return self.more(y) * self.k + self.opts.get('beta', 1.0) + self._private + self.rows['a']\n"
+    )
+    data = analyze(module.M(), (torch.randn(2, 2),), {})
+    assert data["attributes"] == {
+        "self.opts['alpha']": 0.5, "self.opts['in'][1]": 2.0, "self.opts['on']": True, "self.k": 1.5,
+        "self.opts.get('beta')": None, "self._private": 3, "self.rows['a']": 2,
+    }  # fmt: skip
+    first = next(node for node in data["nodes"] if node["target"] == "Tensor.mul")
+    assert first["args"][1] == {"scalar": 0.5, "expr": ["self", "self.opts['alpha']"]}
+
+
+def test_a_dict_of_the_module_is_passed_on_as_the_code_sees_it(file: Callable[[str], ModuleType]) -> None:
+    module = file(
+        "def f(x, a, b):\n    return x * a + b\n\n\nclass M(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.opts, self.sums = {'a': 2.0, 'b': 1.0}, {'c': 3.0}\n"
+        "        self.kept = {'d': 1}\n\n    def forward(self, x):\n"
+        "        return f(x, **self.opts) + sum(self.sums.values()), self.kept\n"
+    )
+    data = analyze(module.M(), (torch.randn(2, 2),), {})
+    assert data["attributes"] == {
+        "self.opts['a']": 2.0,
+        "self.opts['b']": 1.0,
+        "self.sums['c']": 3.0,
+        "self.kept['d']": 1,
+    }
+    assert data["output"]["tuple"][1]["dict"][0][0] == "d"
+
+
+def test_constants_of_the_file_are_remembered_as_far_as_forward_reaches_them(file: Callable[[str], ModuleType]) -> None:
+    module = file(
+        "A, B, C, D, E, gain, UNREAD, INIT = 1, 2.0, True, 'text', (1, 2), 3, 4, 5\nLONG = 'x' * 1000\n\n\n"
+        "def through(x):\n    return [helper(x) for _ in range(A)][0] if LONG else x\n\n\n"
+        "@torch.no_grad()\ndef size():\n    return B\n\n\ndef helper(x):\n    return x * size()\n\n\n"
+        "def unused():\n    return UNREAD\n\n\n"
+        "class Part(nn.Module):\n    @property\n    def on(self):\n        return C\n\n    @staticmethod\n"
+        "    def of():\n        return D\n\n    def other(self):\n        return UNREAD\n\n"
+        "    def forward(self, x):\n        return x if self.on and self.of() else -x\n\n\n"
+        "class M(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.part = Part()\n"
+        "        self.gain = float(INIT)\n\n    def forward(self, x):\n"
+        "        return self.part(through(x)) * self.gain + E[0]\n"
+    )
+    data = analyze(module.M(), (torch.randn(2, 2),), {})
+    assert data["attributes"] == {"self.gain": 5.0, "A": 1, "B": 2.0, "C": True, "D": "text", "E": [1, 2]}
+
+
 def test_modules_whose_forward_was_followed_are_told_with_their_classes(file: Callable[[str], ModuleType]) -> None:
     module = file(
         "def act():\n    class Act(nn.Module):\n        def forward(self, x):\n            return x.tanh()\n"

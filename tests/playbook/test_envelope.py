@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import sys
 import textwrap
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -366,3 +368,76 @@ def test_a_hook_is_seen_on_a_part_that_is_written_as_a_function(bench: Callable[
     for model in (one.model, new):
         add(model.act)
     close(one.model(*one.inputs), new(*one.inputs))
+
+
+SETTINGS = """
+EPS, SLOPE, SHIFT, UNREAD = 1e-3, 0.1, 0.25, 7
+
+
+def shifted(x):
+    return x + SHIFT
+
+
+class Part(nn.Module):
+    factor = 0.7
+
+    def forward(self, x):
+        return x * self.factor + (x * 0.5 if self.training else 0.0)
+
+
+class Model(nn.Module):
+    gain = 1.25
+
+    def __init__(self):
+        super().__init__()
+        self.options, self.part, self._private = {"alpha": 0.5, "inner": {1: 2.0}, "unread": 3.0}, Part(), 0.5
+
+    @property
+    def half(self):
+        return self.gain / 2
+
+    def leaky(self, x):
+        return F.leaky_relu(x, SLOPE)
+
+    def forward(self, x):
+        y = torch.tanh(x * self.gain + self.options["alpha"]) * self.options["inner"][1] + EPS
+        return self.part(shifted(self.leaky(y))) * self.half * self._private + self.options.get("beta", 1.0)
+"""
+SET: dict[str, Callable[[Any], object]] = {
+    "a class's attribute": lambda model: setattr(model, "gain", 0.1),
+    "a class's attribute, on the class": lambda model: setattr(type(model), "gain", 0.1),
+    "a part's class's attribute": lambda model: setattr(model.part, "factor", 0.1),
+    "a name with an underscore": lambda model: setattr(model, "_private", 0.1),
+    "an item": lambda model: model.options.update(alpha=3.0),
+    "an item within": lambda model: model.options["inner"].update({1: 3.0}),
+    "an item that was not there": lambda model: model.options.update(beta=3.0),
+    "another dict": lambda model: setattr(model, "options", {"alpha": 3.0, "inner": {1: 2.0}}),
+    "a part's mode": lambda model: model.part.train(),
+    "a constant": lambda model: setattr(sys.modules[type(model).__module__], "EPS", 0.5),
+    "a constant that a method reads": lambda model: setattr(sys.modules[type(model).__module__], "SLOPE", 0.5),
+    "a constant that a function reads": lambda model: setattr(sys.modules[type(model).__module__], "SHIFT", 0.5),
+}
+
+
+@pytest.mark.parametrize("name", SET)
+def test_a_setting_that_was_changed_is_seen(bench: Callable[..., Bench], name: str) -> None:
+    one = bench(text_of(Case("settings", SETTINGS, "[torch.randn(8, 64)]")))
+    candidate = one.attempt().candidate
+    new, (x,) = one.build(candidate), one.inputs
+    assert "StarkDifferentiable" in type(new(x.clone().requires_grad_()).grad_fn).__name__
+    plain = new(x)
+    close(one.model(x), plain)
+    assert "unread" not in candidate.source.partition("class ModelNew")[2].partition("def forward")[2]
+    for model in (one.model, new):
+        SET[name](model)
+    assert not torch.equal(plain, new(x))
+    close(one.model(x), new(x))
+
+
+def test_a_constant_that_a_parameter_hides_is_not_asked(bench: Callable[..., Bench]) -> None:
+    code = (
+        "SCALE = 2.0\n\n\ndef scaled(x):\n    return x * SCALE\n\n\n"
+        "class Model(nn.Module):\n    def forward(self, SCALE):\n        return scaled(torch.tanh(SCALE)) + SCALE\n"
+    )
+    one = bench(text_of(Case("hidden", code, "[torch.randn(8, 64)]")))
+    close(one.model(*one.inputs), one.build(one.attempt().candidate)(*one.inputs))

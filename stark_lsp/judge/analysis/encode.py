@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .frames import NotTraceable
-from .values import TracedFloat, TracedInt, plain
+from .values import TracedDict, TracedFloat, TracedInt, plain
 
 
 def encode(value: Any, tensor: Callable[[torch.Tensor], list[int]], device: Callable[[torch.device], Any]) -> Any:
@@ -57,7 +57,7 @@ def encode(value: Any, tensor: Callable[[torch.Tensor], list[int]], device: Call
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
             names = [field.name for field in dataclasses.fields(item)]
             return {"call": type(item).__qualname__, "fields": [[name, go(getattr(item, name))] for name in names]}
-        if type(item) in (dict, collections.OrderedDict):
+        if type(item) in (dict, collections.OrderedDict, TracedDict):
             return {"dict": [[go(key), go(member)] for key, member in item.items()]}
         raise NotTraceable(f"a value of type {type(item).__name__} cannot be written down as source")
 

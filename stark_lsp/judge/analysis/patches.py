@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import inspect
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -15,14 +16,16 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function
 
+from .constants import constants, is_literal
 from .encode import meta, number
 from .frames import NotTraceable
 from .recorder import Recorder
-from .values import TracedFloat, TracedInt, expr_of, fact, plain, track
+from .values import TracedDict, TracedFloat, TracedInt, expr_of, fact, plain, track
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 """Modules of torch.nn that only call others: recorded through."""
-_PLAIN = (bool, int, float, str, type(None))
+_OWN = {*vars(torch.nn.Module), *vars(torch.nn.Module())} - {"training"}
+"""What each module has of PyTorch's."""
 _MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor")
 """Functions of one number whose results stay tracked."""
 
@@ -46,7 +49,7 @@ class Leaf:
             "class": type(self.module).__name__,
             "library": type(self.module).__module__,
             "path": self.path,
-            "attributes": {k: number(v) for k, v in held if not k.startswith("_") and _is_literal(v)},
+            "attributes": {k: number(v) for k, v in held if not k.startswith("_") and is_literal(v)},
             "tensors": {name: meta(value) if value is not None else None for name, value in own.items()},
             "hooks": bool(self.module._forward_hooks or self.module._forward_pre_hooks),
         }
@@ -92,12 +95,15 @@ class Attributes:
 
     def __post_init__(self) -> None:
         self.read: dict[str, Any] = {}
+        self._dicts: dict[str, TracedDict] = {}
+        self._classes: set[type] = set()
         self.followed: dict[str, dict[str, Any]] = {}
         """The parts whose forward, or another method, is recorded through, outermost first, with their classes."""
 
     def follow(self, module: torch.nn.Module) -> None:
         """Note that a part's code is recorded through, so that a rewritten forward does not call the part."""
         path, cls = self.paths[id(module)], type(module)
+        self._classes.add(cls)
         if path != "self" and path not in self.followed:
             name = f"nn.{cls.__name__}" if getattr(torch.nn, cls.__name__, None) is cls else cls.__name__
             self.followed[path] = {"class": name, "named": self.namespace.get(name) is cls}
@@ -105,18 +111,28 @@ class Attributes:
     def seen(self, module: Any, name: str, value: Any) -> Any:
         """Return what the code is given for `module.name`."""
         path = self.paths.get(id(module))
-        if path is None or name in vars(torch.nn.Module):
+        if path is None or name in _OWN:
             return value
         if isinstance(value, MethodType):
             self.follow(module)
-        if name not in vars(module):
+        # What a property computes reads what it is made of.
+        if name not in vars(module) and inspect.getattr_static(type(module), name, None) is not value:
             return value
-        expression = f"{path}.{name}"
-        if _is_literal(value):
+        return self._note(f"{path}.{name}", value)
+
+    def constants(self) -> dict[str, Any]:
+        """Return what the code can read at the top level of the file, by name."""
+        found = constants(self.namespace, self._classes)
+        return {name: number(value) for name, value in found.items()}
+
+    def _note(self, expression: str, value: Any) -> Any:
+        if is_literal(value):
             self.read[expression] = number(value)
             return track(value, ["self", expression], self.recorder.note)
+        if type(value) is dict:
+            return self._dicts.setdefault(expression, TracedDict(value, expression, self._note))
         if hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
-            members = [item for item in vars(value).items() if item[0].isidentifier() and _is_literal(item[1])]
+            members = [item for item in vars(value).items() if item[0].isidentifier() and is_literal(item[1])]
             for member, content in members[:32]:
                 self.read[f"{expression}.{member}"] = number(content)
         return value
@@ -172,7 +188,7 @@ def _patch_methods(cls: type, attributes: Attributes, undo: contextlib.ExitStack
 
     def read(module: Any, name: str) -> Any:
         value = get(module, name)
-        return value if recorder.quiet or name.startswith("_") else attributes.seen(module, name, value)
+        return value if recorder.quiet or name.startswith("__") else attributes.seen(module, name, value)
 
     def store(module: Any, name: str, value: Any) -> None:
         if not recorder.quiet and value is not inherited_value(module, name):
@@ -219,9 +235,3 @@ def _patch_math(name: str, original: Callable[..., Any], recorder: Recorder, und
 
     setattr(math, name, compute)
     undo.callback(setattr, math, name, original)
-
-
-def _is_literal(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return len(value) <= 16 and all(isinstance(item, _PLAIN) for item in value)
-    return isinstance(value, _PLAIN)

@@ -17,7 +17,7 @@ from . import cost
 from .encode import encode, meta
 from .frames import NotTraceable, user_frames
 from .names import name_of
-from .values import Expr, TracedFloat, TracedInt, TracedSize, plain, track
+from .values import Expr, TracedDict, TracedFloat, TracedInt, TracedSize, plain, track
 
 READS_DATA = (
     "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "numpy", "__array__",
@@ -344,7 +344,7 @@ def unwrap(value: Any) -> Any:
         return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
     if isinstance(value, list):
         return [unwrap(member) for member in value]
-    if type(value) is dict:
+    if type(value) in (dict, TracedDict):
         return {key: unwrap(member) for key, member in value.items()}
     if isinstance(value, slice):
         return slice(unwrap(value.start), unwrap(value.stop), unwrap(value.step))

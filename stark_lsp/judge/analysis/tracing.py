@@ -62,7 +62,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "nodes": recorder.nodes,
         "output": output,
         "guards": recorder.guards,
-        "attributes": attributes.read,
+        "attributes": {**attributes.read, **attributes.constants()},
         "modules": attributes.followed,
         "read_dtype": recorder.read_dtype,
     }

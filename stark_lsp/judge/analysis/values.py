@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Expr = list[Any]
@@ -179,3 +179,43 @@ class TracedSize(tuple):  # type: ignore[type-arg]
 
     def __radd__(self, other: Any) -> TracedSize:
         return TracedSize(tuple(other) + tuple(self))
+
+
+class TracedDict(dict):  # type: ignore[type-arg]
+    """Stands in for a dict that the module holds; tells which of its items are read.
+
+    Parameters
+    ----------
+    content
+        What it holds.
+    expr
+        How the code reaches it, as source.
+    seen
+        Is given an item's expression and value, and returns what the code gets.
+    """
+
+    def __init__(self, content: dict[Any, Any], expr: str, seen: Callable[[str, Any], Any]) -> None:
+        super().__init__(content)
+        self._expr, self._seen = expr, seen
+
+    def __getitem__(self, key: Any) -> Any:
+        value, key = super().__getitem__(key), fact(key)
+        return self._seen(f"{self._expr}[{key!r}]", value) if type(key) in (str, int) else value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return an item; that there is none is told as well."""
+        value, key = super().get(key), fact(key)
+        seen = self._seen(f"{self._expr}.get({key!r})", value) if type(key) in (str, int) else value
+        return seen if key in self else default
+
+    def __iter__(self) -> Iterator[Any]:
+        # Without it, `**` would not ask for each item.
+        return super().__iter__()
+
+    def items(self) -> Any:
+        """Return keys and what the code gets for them."""
+        return {key: self[key] for key in self}.items()
+
+    def values(self) -> Any:
+        """Return what the code gets."""
+        return {key: self[key] for key in self}.values()

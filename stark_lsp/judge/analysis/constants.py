@@ -1,0 +1,72 @@
+"""Which plain values at the top level of a file the code of a module can read."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+LONGEST = 100
+"""A longer text is no setting but a source, a message."""
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def constants(namespace: dict[str, Any], classes: Iterable[type]) -> dict[str, Any]:
+    """Return the plain values of a file by name, as far as a forward of these classes can reach them.
+
+    Followed are functions and classes of the same file, of classes what is asked for by name, beginning with forward.
+    """
+    members = {base for cls in classes for base in cls.__mro__}
+    functions: list[Any] = []
+    attributes, seen = {"forward"}, set[CodeType]()
+    found: dict[str, Any] = {}
+    while True:
+        methods = [vars(base)[name] for base in members for name in attributes & vars(base).keys()]
+        reached = [one for one in map(_function, [*functions, *methods]) if one is not None]
+        new = {one.__code__ for one in reached if one.__globals__ is namespace} - seen
+        if not new:
+            return found
+        seen |= new
+        for name, is_global in {pair for code in new for pair in _names(code)}:
+            value = namespace.get(name) if is_global else None
+            if not is_global:
+                attributes.add(name)
+            elif isinstance(value, type):
+                members |= set(value.__mro__) if value.__module__ == namespace.get("__name__") else set()
+            elif name in namespace and is_literal(value) and len(str(value)) <= LONGEST and name[:2] != "__":
+                found[name] = value
+            else:
+                functions.append(value)
+
+
+def is_literal(value: Any) -> bool:
+    """Whether a value is a number, a switch, a text, None, or a few of these in a row."""
+    if isinstance(value, (tuple, list)):
+        return len(value) <= 16 and all(isinstance(item, _PLAIN) for item in value)
+    return isinstance(value, _PLAIN)
+
+
+def _function(value: Any) -> FunctionType | None:
+    """Return the function behind a function with decorators, a method, a property."""
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    elif isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, functools.cached_property):
+        value = value.func
+    value = inspect.unwrap(value) if callable(value) else value
+    return value if isinstance(value, FunctionType) else None
+
+
+def _names(code: CodeType) -> Iterator[tuple[str, bool]]:
+    """Yield the names that code looks up, functions within it included, and whether as a global."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield step.argval, True
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+            yield step.argval, False
+        elif isinstance(step.argval, CodeType):
+            yield from _names(step.argval)
