@@ -160,9 +160,10 @@ def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[
     rewritten = [n.module for n in prepared.graph.nodes if n.id in fused or (n.in_place and not n.fence)]
     kinds = {module.path: module.cls for module in rewritten if module is not None}
     made = {path: f'"nn.{kind}"' for path, kind in kinds.items()}
-    for path, (kind, named) in prepared.graph.modules.items():
+    for path, (kind, named, length) in prepared.graph.modules.items():
         named = named and kind in module_names(user.tree) and kind not in user.forward.parameters
         made[path] = (NEW_NAME if kind == user.name else kind) if named else f'"{kind}"'
+        made[path] += "" if length is None else f", {length}"
     depth = {path: path.count(".") + path.count("[") for path in made}
     checks = [f"_stark_as_made({path}, {made[path]})" for path in sorted(made, key=depth.__getitem__)]
     modes = [f"{path}.training" for path, kind in kinds.items() if _DEPENDS_ON_MODE.search(kind)]

@@ -196,8 +196,9 @@ class Graph:
     guards: tuple[Guard, ...]
     attributes: dict[str, Any]
     """Plain attributes the code read, by expression."""
-    modules: dict[str, tuple[str, bool]]
-    """Parts whose own code is rewritten here, by path: the class, and whether the user's file has it by that name."""
+    modules: dict[str, tuple[str, bool, int | None]]
+    """Parts whose own code is rewritten here, by path: the class, whether the user's file has it by that name, and of
+    containers how many parts these have."""
     input_facts: tuple[InputFact, ...]
     device: str
     total_ms: float
@@ -320,7 +321,7 @@ def read_graph(data: dict[str, Any], eager_ms: float | None = None) -> Graph:
         output=_value(data["output"]),
         guards=tuple(Guard(_tuple(g["expr"]), g["relation"], g["value"], g["after"]) for g in data["guards"]),
         attributes={name: _value_plain(value) for name, value in data["attributes"].items()},
-        modules={path: (one["class"], one["named"]) for path, one in data["modules"].items()},
+        modules={path: (one["class"], one["named"], one.get("length")) for path, one in data["modules"].items()},
         input_facts=tuple(InputFact(item["expression"], _value_plain(item["value"])) for item in data["inputs"]),
         device=data["device"],
         total_ms=total_ms,

@@ -235,7 +235,7 @@ def test_modules_whose_forward_was_followed_are_told_with_their_classes(file: Ca
     )
     data = analyze(module.M(), (torch.randn(2, 2),), {})
     assert data["modules"] == {
-        "self.layers": {"class": "nn.Sequential", "named": False},
+        "self.layers": {"class": "nn.Sequential", "named": False, "length": 2},
         "self.layers[0]": {"class": "Act", "named": False},
         "self.part": {"class": "Half", "named": True},
         "self.other": {"class": "Half", "named": True},

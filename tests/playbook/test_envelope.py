@@ -441,3 +441,25 @@ def test_a_constant_that_a_parameter_hides_is_not_asked(bench: Callable[..., Ben
     )
     one = bench(text_of(Case("hidden", code, "[torch.randn(8, 64)]")))
     close(one.model(*one.inputs), one.build(one.attempt().candidate)(*one.inputs))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda parts: parts.append(torch.nn.Tanh()), lambda parts: parts.pop(1)], ids=["added", "taken out"]
+)
+@pytest.mark.parametrize("kind", ["Sequential", "ModuleList"])
+def test_parts_that_are_added_or_taken_out_are_seen(
+    bench: Callable[..., Bench], kind: str, change: Callable[[Any], object]
+) -> None:
+    parts = "nn.LayerNorm(64), nn.LayerNorm(64)"
+    called = "self.parts(x)" if kind == "Sequential" else "functools.reduce(lambda x, part: part(x), self.parts, x)"
+    code = (
+        "import functools\n\n\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.parts = nn.{kind}({parts if kind == 'Sequential' else f'[{parts}]'})\n\n"
+        f"    def forward(self, x):\n        return torch.tanh({called}) + x\n"
+    )
+    one = bench(text_of(Case("parts", code, "[torch.randn(8, 64)]")))
+    new = one.build(one.attempt().candidate)
+    assert "StarkDifferentiable" in type(new(*one.inputs).grad_fn).__name__
+    for model in (one.model, new):
+        change(model.parts)
+    close(one.model(*one.inputs), new(*one.inputs))

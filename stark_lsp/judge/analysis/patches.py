@@ -92,6 +92,8 @@ class Attributes:
     paths: dict[int, str]
     namespace: dict[str, Any]
     """The names of the file that the module's class is in."""
+    containers: dict[str, Any]
+    """Those of `CONTAINERS` that the module has, by path."""
 
     def __post_init__(self) -> None:
         self.read: dict[str, Any] = {}
@@ -107,6 +109,14 @@ class Attributes:
         if path != "self" and path not in self.followed:
             name = f"nn.{cls.__name__}" if getattr(torch.nn, cls.__name__, None) is cls else cls.__name__
             self.followed[path] = {"class": name, "named": self.namespace.get(name) is cls}
+            if isinstance(module, CONTAINERS):
+                self.followed[path]["length"] = len(module)
+
+    def called(self, path: str) -> None:
+        """Note that a module is called; code that goes through those it lies in may call as many as there are."""
+        for place, container in self.containers.items():
+            if path.startswith((f"{place}[", f"{place}.")):
+                self.follow(container)
 
     def seen(self, module: Any, name: str, value: Any) -> Any:
         """Return what the code is given for `module.name`."""
@@ -165,6 +175,7 @@ def _patch_calls(attributes: Attributes, undo: contextlib.ExitStack) -> None:
             raise NotTraceable(
                 f"a {type(module).__name__} is made inside forward, and not kept by the module", *recorder.here()
             )
+        attributes.called(path)
         if not is_leaf(module):
             attributes.follow(module)
             recorder.module_stack.append(path)

@@ -15,7 +15,7 @@ from ..reference.modules import tensors_of
 from . import cost
 from .encode import number
 from .frames import NotTraceable
-from .patches import Attributes, globals_of, is_leaf, module_paths, patched
+from .patches import CONTAINERS, Attributes, globals_of, is_leaf, module_paths, patched
 from .recorder import Recorder
 from .values import track
 
@@ -44,7 +44,8 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         recorder, paths = Recorder(device, sys._getframe()), module_paths(module)
         _know_state(module, paths, recorder)
         inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
-        attributes = Attributes(recorder, paths, globals_of(type(module)) or {})
+        containers = {paths[id(child)]: child for child in module.modules() if isinstance(child, CONTAINERS)}
+        attributes = Attributes(recorder, paths, globals_of(type(module)) or {}, containers)
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
