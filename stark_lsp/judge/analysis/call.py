@@ -13,6 +13,7 @@ import torch
 from ..correctness import state
 from ..reference import modules
 from . import parts
+from .constants import globals_of
 from .frames import NotTraceable
 from .inductor_step import argument, key
 
@@ -105,7 +106,7 @@ class Call:
     def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
         """Return the part of what `program` returns that is about the module, and how the program is called for it."""
         names = {key(tensor): expression for expression, tensor in reversed(self.named)}
-        known = getattr(inspect.unwrap(type(self.module).forward), "__globals__", {})
+        known = globals_of(type(self.module))
         text, ends = _result(result, outputs, known, self._led(result, known))
         return {
             "arguments": [argument(value, names) for value in arguments],

@@ -1,10 +1,11 @@
-"""Which plain values at the top level of a file the code of a module can read."""
+"""What the code of a module can read: plain values at the top level of its file, and attributes, by their names."""
 
 from __future__ import annotations
 
 import dis
 import functools
 import inspect
+import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -14,10 +15,11 @@ LONGEST = 100
 _PLAIN = (bool, int, float, str, type(None))
 
 
-def constants(namespace: dict[str, Any], classes: Iterable[type]) -> dict[str, Any]:
-    """Return the plain values of a file by name, as far as a forward of these classes can reach them.
+def reached(namespace: dict[str, Any], classes: Iterable[type]) -> tuple[dict[str, Any], set[str]]:
+    """Return the plain values of a file that a forward of these classes can reach, and the attributes it may ask for.
 
-    Followed are functions and classes of the same file, of classes what is asked for by name, beginning with forward.
+    Followed are functions and classes of the same file, of classes what is asked for by name, beginning with forward;
+    PyTorch's own are not.
     """
     members = {base for cls in classes for base in cls.__mro__}
     functions: list[Any] = []
@@ -25,21 +27,28 @@ def constants(namespace: dict[str, Any], classes: Iterable[type]) -> dict[str, A
     found: dict[str, Any] = {}
     while True:
         methods = [vars(base)[name] for base in members for name in attributes & vars(base).keys()]
-        reached = [one for one in map(_function, [*functions, *methods]) if one is not None]
-        new = {one.__code__ for one in reached if one.__globals__ is namespace} - seen
+        whole = [one for one in map(_function, [*functions, *methods]) if one is not None and one.__code__ not in seen]
+        new = [one for one in whole if not str(one.__module__).startswith("torch.")]
         if not new:
-            return found
-        seen |= new
-        for name, is_global in {pair for code in new for pair in _names(code)}:
-            value = namespace.get(name) if is_global else None
+            return found, attributes
+        seen |= {one.__code__ for one in new}
+        for scope, name, is_global in ((one.__globals__, *pair) for one in new for pair in set(_names(one.__code__))):
+            value = scope.get(name) if is_global else None
             if not is_global:
                 attributes.add(name)
             elif isinstance(value, type):
-                members |= set(value.__mro__) if value.__module__ == namespace.get("__name__") else set()
-            elif name in namespace and is_literal(value) and len(str(value)) <= LONGEST and name[:2] != "__":
-                found[name] = value
-            else:
+                members |= set(value.__mro__) if value.__module__ == scope.get("__name__") else set()
+            elif name in scope and is_literal(value) and len(str(value)) <= LONGEST and name[:2] != "__":
+                found |= {name: value} if scope is namespace else {}
+            elif getattr(_function(value), "__globals__", None) is scope:
                 functions.append(value)
+
+
+def globals_of(cls: type) -> dict[str, Any]:
+    """Return the names of the file that the forward of a module's class is in."""
+    module = sys.modules.get(cls.__module__)
+    forward = inspect.unwrap(getattr(cls, "forward", cls))
+    return getattr(forward, "__globals__", None) or (vars(module) if module is not None else {})
 
 
 def is_literal(value: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .constants import globals_of, reached
 from .frames import NotTraceable
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
@@ -151,9 +152,9 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
     """Return what a call may read besides tensors and settings, with the values, both as they are written."""
     found: dict[str, str] = {}
     seen: set[tuple[int, str]] = set()
-    own = getattr(inspect.unwrap(type(module).forward), "__globals__", {})
+    own = globals_of(type(module))
     hidden = inspect.signature(module.forward).parameters
-    named = {kind: _names(kind) for kind in map(type, module.modules())}
+    users = {kind for kind in map(type, module.modules()) if kind.__module__.partition(".")[0] != "torch"}
 
     def take(owner: Any, name: str, text: str, value: Any) -> None:
         if (id(owner), name) not in seen and is_plain(value) and _is_written(value):
@@ -170,16 +171,15 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
                 for one, text in _objects(value, before + name, DEEP):
                     shortest.setdefault(id(one), text)
                     held += [(type(part), one, *item, f"{shortest[id(one)]}.") for item in vars(one).items()]
-    for kind, codes in named.items():
-        names = {name for there, _ in codes for name in there}
-        constants = {name for there, scope in codes if scope is own for name in there}
-        for name in sorted(constants & own.keys() - hidden.keys()):
+    for kind in users:
+        constants, names = reached(globals_of(kind), [kind])
+        for name in constants.keys() - hidden.keys() if globals_of(kind) is own else ():
             if not TAKEN.fullmatch(name):
                 take(own, name, name, own[name])
         for holder, owner, name, value, before in held:
             if holder is kind and name in names:
                 take(owner, name, before + name, value)
-    return found
+    return dict(sorted(found.items()))
 
 
 def _objects(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str]]:
@@ -199,36 +199,3 @@ def _is_written(setting: Any) -> bool:
         items = [*setting, *setting.values()] if isinstance(setting, dict) else setting
         return type(setting) in (tuple, list, dict) and all(map(_is_written, items))
     return math.isfinite(setting) if type(setting) is float else type(setting) in PLAIN
-
-
-def _names(kind: type) -> list[tuple[set[str], dict[str, Any]]]:
-    """Return the names in all code that forward of a user's class may run, each function's with its globals.
-
-    It is followed into methods, and into functions and classes of the same file.
-    """
-    found: list[tuple[set[str], dict[str, Any]]] = []
-    if kind.__module__.partition(".")[0] == "torch":
-        return found
-    waiting: list[Any] = [getattr(kind, "forward", None)]
-    seen: set[types.CodeType] = set()
-    while waiting:
-        one = inspect.unwrap(getattr(waiting[-1], "__func__", waiting.pop()))
-        one = one.fget if isinstance(one, property) else one
-        if not isinstance(one, types.FunctionType) or one.__code__ in seen or one.__module__.startswith("torch."):
-            continue
-        seen.add(one.__code__)
-        scope = one.__globals__
-        found.append((_names_in(one.__code__), scope))
-        for name in found[-1][0]:
-            there = scope.get(name)
-            if isinstance(there, type) and there.__module__ == one.__module__:
-                waiting += vars(there).values()
-            elif getattr(there, "__globals__", None) is scope:
-                waiting.append(there)
-            waiting.append(inspect.getattr_static(kind, name, None))
-    return found
-
-
-def _names_in(code: types.CodeType) -> set[str]:
-    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
-    return {*code.co_names, *(name for one in inner for name in _names_in(one))}

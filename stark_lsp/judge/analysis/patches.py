@@ -7,7 +7,6 @@ import contextlib
 import functools
 import inspect
 import math
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import MethodType
@@ -16,7 +15,7 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function
 
-from .constants import constants, is_literal
+from .constants import globals_of, is_literal, reached
 from .encode import meta, number
 from .frames import NotTraceable
 from .recorder import Recorder
@@ -132,7 +131,7 @@ class Attributes:
 
     def constants(self) -> dict[str, Any]:
         """Return what the code can read at the top level of the file, by name."""
-        found = constants(self.namespace, self._classes)
+        found, _ = reached(self.namespace, self._classes)
         return {name: number(value) for name, value in found.items()}
 
     def _note(self, expression: str, value: Any) -> Any:
@@ -156,7 +155,7 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
         classes = {type(module) for module in root.modules() if not type(module).__module__.startswith("torch.")}
         for cls in classes:
             _patch_methods(cls, attributes, undo)
-        for namespace in {id(n): n for n in map(globals_of, classes) if n is not None}.values():
+        for namespace in {id(n): n for n in map(globals_of, classes)}.values():
             _patch_range(namespace, undo)
         for name, function in list(vars(math).items()):
             if callable(function) and not name.startswith("_"):
@@ -218,13 +217,6 @@ def inherited_value(module: torch.nn.Module, name: str) -> Any:
         if name in place:
             return place[name]
     return None
-
-
-def globals_of(cls: type) -> dict[str, Any] | None:
-    """Return the names of the file that a class's forward is in."""
-    module = sys.modules.get(cls.__module__)
-    known = vars(module) if module is not None else None
-    return getattr(getattr(cls, "forward", None), "__globals__", None) or known
 
 
 def _patch_range(namespace: dict[str, Any], undo: contextlib.ExitStack) -> None:

@@ -13,9 +13,10 @@ import torch
 
 from ..reference.modules import tensors_of
 from . import cost
+from .constants import globals_of
 from .encode import number
 from .frames import NotTraceable
-from .patches import CONTAINERS, Attributes, globals_of, is_leaf, module_paths, patched
+from .patches import CONTAINERS, Attributes, is_leaf, module_paths, patched
 from .recorder import Recorder
 from .values import track
 
@@ -45,7 +46,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         _know_state(module, paths, recorder)
         inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
         containers = {paths[id(child)]: child for child in module.modules() if isinstance(child, CONTAINERS)}
-        attributes = Attributes(recorder, paths, globals_of(type(module)) or {}, containers)
+        attributes = Attributes(recorder, paths, globals_of(type(module)), containers)
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
