@@ -15,8 +15,7 @@ class _StarkDifferentiable(torch.autograd.Function):
     def backward(ctx, *gradients):
         with torch.enable_grad():
             tensors = [x.view_as(x) for x in ctx.saved_tensors]  # what is given twice is told apart; hooks run once
-            outputs = ctx.form(*tensors)
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            outputs = out if isinstance(out := ctx.form(*tensors), tuple) else (out,)
         pairs = [pair for pair in zip(outputs, gradients) if pair[0].requires_grad and pair[1] is not None]
         outputs, gradients = zip(*pairs) if pairs else ((), ())
         asked = {id(x): x for x in tensors if x.requires_grad}

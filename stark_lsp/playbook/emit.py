@@ -196,18 +196,18 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: Use
     fused = {node for part in parts for node in part.region.nodes}
     inputs = [node for node in graph.nodes if node.op == "input"]
     conditions = [f"{node.target} is None" for node in inputs if node.target in user.forward.optional]
-    reads_mode = any(name.endswith(".training") for name in graph.attributes)
-    told = (node.module.cls if node.module is not None else node.target for node in graph.nodes if node.id in fused)
-    reads_mode = reads_mode or any(map(_DEPENDS_ON_MODE.search, told))
-    if reads_mode:
+    told = [f"{node.target} {node.module and node.module.cls}" for node in graph.nodes if node.id in fused]
+    if any(map(_DEPENDS_ON_MODE.search, told)) or any(name.endswith(".training") for name in graph.attributes):
         conditions.append("not self.training" if graph.training else "self.training")
+    asked = [_fails(_holds(fact.expression, fact.value)) for fact in graph.input_facts]
     # A size has its number here, which the original may count from the last.
     if any(node.op == "size" and node.target.isdigit() for node in graph.nodes):
-        conditions += [f"{node.target}.dim() != {len(node.meta.shape)}" for node in inputs]
-    conditions += [_fails(_holds(fact.expression, fact.value)) for fact in graph.input_facts]
+        asked += [f"{node.target}.dim() != {len(node.meta.shape)}" for node in inputs]
     if graph.read_dtype:
-        conditions += [f"{node.target}.dtype != {torch}.{node.meta.dtype}" for node in inputs]
-    return conditions
+        asked += [f"{node.target}.dtype != {torch}.{node.meta.dtype}" for node in inputs]
+    # What only stands for a tensor is not asked.
+    kinds = [f"type({node.target}) not in ({torch}.Tensor, {torch}.nn.Parameter)" for node in inputs]
+    return [*conditions, *(kinds if asked else []), *asked]
 
 
 def assemble(user: UserClass, imports: list[str], library: str, twins: list[str], new_class: list[str]) -> str:

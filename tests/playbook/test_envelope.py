@@ -12,6 +12,8 @@ import pytest
 import torch
 import torch.nn.utils.prune
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode
 
 from .conftest import Bench, close
 from .playbook_cases import BY_NAME, Case, text_of
@@ -196,6 +198,53 @@ def test_what_follows_operations_gets_pytorchs_own(bench: Callable[..., Bench]) 
     close(expected, traced(*given))
     with FakeTensorMode(allow_non_fake_inputs=True) as fake:
         assert new(*map(fake.from_tensor, given)).shape == expected.shape
+
+
+@pytest.mark.parametrize("name", ["layer_norm_residual", "rms_by_hand", "between_knots", "full_mean_loss"])
+def test_whoever_is_told_of_operators_sees_pytorchs(name: str, bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, name)
+    given = [tensor.flip(0) for tensor in one.inputs]
+    expected = one.model(*given)
+    close(expected, make_fx(new)(*one.inputs)(*given))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert new(*given).shape == expected.shape
+    with FlopCounterMode(display=False):
+        assert new(given[0].requires_grad_(), *given[1:]).grad_fn.name() == one.model(*given).grad_fn.name()
+
+
+def test_kernels_run_where_a_device_is_the_default(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "rms_by_hand")
+    with torch.device("cpu"):
+        assert "StarkDifferentiable" in type(new(one.inputs[0].requires_grad_()).grad_fn).__name__
+
+
+@pytest.mark.parametrize("name", ["layer_norm_residual", "rms_by_hand", "between_knots", "full_mean_loss"])
+def test_what_stands_for_a_tensor_goes_to_pytorch(name: str, bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, name)
+    expected = one.model(*one.inputs)
+    close(expected, torch.fx.symbolic_trace(new)(*one.inputs))
+    for other in (None, [1.0], one.inputs[0].numpy()):
+        with pytest.raises((TypeError, AttributeError)) as raised:
+            new(other, *one.inputs[1:])
+        assert not any(word in str(raised.value) for word in ("'shape'", "'dim'", "'dtype'", "'is_cpu'"))
+
+
+def test_what_autograd_cannot_keep_is_not_kept(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.bias = nn.Parameter(torch.ones(64))\n\n"
+        "    def forward(self, x, scale: float = 2.0):\n        return torch.tanh(x + self.bias) * scale\n"
+    )
+    one = bench(text_of(Case("frozen", code, "[torch.randn(8, 64)]")))
+    new = one.build(one.attempt().candidate)
+    with torch.inference_mode():
+        features = torch.randn(8, 64)
+    for model in (one.model, new):
+        model(features).sum().backward()
+    close(one.model.bias.grad, new.bias.grad)
+    with torch.no_grad():
+        close(one.model(features), new(features))
+    close(one.model(features, 3.0), torch.fx.symbolic_trace(new)(features, 3.0))
 
 
 def test_hooks_of_parameters_run_once(bench: Callable[..., Bench]) -> None:

@@ -18,7 +18,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.settings import EvaluationSettings
@@ -33,7 +36,7 @@ from stark_lsp.playbook.inductor.proposal import PLAIN, AsCompiled, Recipes
 from stark_lsp.playbook.inductor.recipes import STRATEGY, Switches
 
 from .conftest import Bench, close
-from .playbook_cases import BY_NAME, HEAD, text_of
+from .playbook_cases import BY_NAME, HEAD, Case, text_of
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
@@ -192,6 +195,44 @@ def test_it_hands_over_wherever_it_was_not_made_for(bench: Callable[..., Bench])
     with made.by_kernels(False):
         torch.func.functional_call(new, weights, (x,)).sum().backward()
     assert weights["norm.weight"].grad is not None
+
+
+@pytest.mark.usefixtures("_said")
+def test_whoever_watches_or_traces_sees_the_original(bench: Callable[..., Bench]) -> None:
+    made = write(bench(SCALED))
+    (x,), new = made.one.inputs, made.new
+    expected = made.one.model(x)
+    with made.by_kernels(False):
+        close(expected, torch.fx.symbolic_trace(new)(x))
+        close(expected, make_fx(new)(x)(x))
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            new(x)
+        with FlopCounterMode(display=False):
+            new(x)
+        with pytest.raises(TypeError, match="'Parameter' and 'NoneType'"):
+            new(None)
+    with made.by_kernels(), torch.device("cpu"):
+        new(x)
+
+
+def test_gradients_of_what_autograd_cannot_keep(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.bias = nn.Parameter(torch.zeros(16))\n\n"
+        "    def forward(self, x, scale: float = 1.5):\n        return (x + self.bias).tanh().cumsum(0) * scale\n"
+    )
+    one = bench(text_of(Case("frozen", code, "[torch.randn(8, 16)]")))
+    with torch.inference_mode():
+        features = one.inputs[0].clone()
+    for made in (write(one), trained(one)):
+        for model in (one.model, made.new):
+            model.zero_grad()
+            model(features).sum().backward()
+        close(one.model.bias.grad, made.new.bias.grad)
+        with torch.no_grad(), made.by_kernels():
+            close(one.model(features), made.new(features))
+        with made.by_kernels(False):
+            close(one.model(features), torch.fx.symbolic_trace(made.new)(features, 1.5))
 
 
 @pytest.mark.usefixtures("_said")
@@ -573,6 +614,13 @@ def test_it_gives_what_a_training_script_may_ask_for(bench: Callable[..., Bench]
         torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
     with torch.no_grad(), made.by_kernels():
         close(old(x), new(x))
+    with made.by_kernels(False, "_backward"), FlopCounterMode(display=False):
+        new(x).sum().backward()
+    watched = new(x).sum()
+    with made.by_kernels(False, "_backward"), FlopCounterMode(display=False):
+        watched.backward()
+    (2 * old(x).sum()).backward()
+    torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
     with made.by_kernels(False, "_backward"):
         # A gradient of a gradient.
         (first,) = torch.autograd.grad(new(x).square().sum(), parameter, create_graph=True)

@@ -277,10 +277,14 @@ def _forward(
     """
     old = f"self.{OLD_FORWARD}({forward.call})"
     code = made["code"] + made.get("backward", {}).get("code", "")
-    wanted = ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
+    # Nobody compiles, traces or is told of operators.
+    wanted = ["not (torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack())"]
+    wanted += ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
-    wanted += ["not (torch.compiler.is_compiling() or torch.jit.is_tracing())", *(named or ())]
-    wanted += [f"{one} is {other}" for one, other in made.get("tied", ())]
+    wanted += [*(named or ()), *(f"{one} is {other}" for one, other in made.get("tied", ()))]
+    first = arguments.inputs[0]["expression"]
+    if made["values"] or named is None:  # which compare what only stands for a tensor, or for a value
+        wanted.append(f"type({first}) in (torch.Tensor, torch.nn.Parameter)")
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)
         wanted.append(f"{parameter} is {value}" if plainly else f"{parameter} == {value!r}")
@@ -288,7 +292,6 @@ def _forward(
     weights = as_tuple([f'{guards.held(part)}("{name}")' if part else f"self.{name}" for part, _, name in places])
     if named is None:
         weights = "weights" if "weights" not in forward.parameters else "_weights"
-        first = arguments.inputs[0]["expression"]
         look = f'_stark_weights(self, {first}, _WEIGHTS_{tag}, "{made["module"]}", {made["mode_matters"]})'
         wanted.append(f"({weights} := {look}) is not None")
     wanted += [guards.holds(one, value) for one, value in made.get("reads", ())]

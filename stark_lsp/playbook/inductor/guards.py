@@ -33,7 +33,8 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
         return None
 {elsewhere}{cast}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
         return kernels(*tensors)
-    if any(x.requires_grad and (x._backward_hooks or not isinstance(x, torch.nn.Parameter)) for x in weights):
+    others = (x.requires_grad and (x._backward_hooks or not isinstance(x, torch.nn.Parameter)) for x in weights)
+    if any(others) or any(map(torch.is_inference, tensors)):  # what is made in inference mode cannot be kept
         return None
 {changes}{draws}    with torch.no_grad():
 {launch}

@@ -90,26 +90,24 @@ class Launcher:
                     break
         return as_tuple(parts)
 
+    def _tensors(self) -> list[str]:
+        """Conditions before the shape is asked: it may be what only stands for a tensor, or none."""
+        operands, found = self.spec.operands, []
+        for some in (operands[at : at + 3] for at in range(0, len(operands), 3)):
+            found.append(f"{{{', '.join(f'type({o.name})' for o in some)}}} <= {{torch.Tensor, torch.nn.Parameter}}")
+        return found + [f"{o.name}.dim() == {len(o.shape)}" for o in operands if o.shape and not self.leader]
+
     def _conditions(self) -> list[str]:
         operands = self.spec.operands
         first = operands[0].name
-        found = []
-        if self.leader:
-            found.append(f"len(shape) == {len(self.spec.space)}")
-        found.append("0 not in shape")
-        for some in (operands[at : at + 3] for at in range(0, len(operands), 3)):  # not what only stands for a tensor
-            found.append(f"{{{', '.join(f'type({o.name})' for o in some)}}} <= {{torch.Tensor, torch.nn.Parameter}}")
+        found = [*([f"len(shape) == {len(self.spec.space)}"] if self.leader else []), "0 not in shape"]
         found += [f"{o.name}.dtype is torch.{o.dtype}" for o in operands]
-        kind = "is_cpu" if self.device_type == "cpu" else "is_cuda"
-        found.append(f"{first}.{kind}")
-        for other in operands[1:]:
-            same = f"{other.name}.device == {first}.device"
-            found.append(f"{other.name}.is_cpu" if self.device_type == "cpu" else same)
+        cpu = self.device_type == "cpu"
+        found.append(f"{first}.{'is_cpu' if cpu else 'is_cuda'}")
+        found += [f"{o.name}.is_cpu" if cpu else f"{o.name}.device == {first}.device" for o in operands[1:]]
         found.append(f'not torch.is_autocast_enabled("{self.device_type}")')
         found += [f"{o.name}.shape == {self._expected_shape(o)}" for o in operands if o.name != self.leader]
-        checked = [o for o in operands if o.shape and not o.strided]
-        found += self._contiguity([o.name for o in checked])
-        return found
+        return found + self._contiguity([o.name for o in operands if o.shape and not o.strided])
 
     def _differentiable(self) -> list[str]:
         """Lines that hand over to `_StarkDifferentiable` where gradients are recorded."""
@@ -123,8 +121,11 @@ class Launcher:
         any_grad = " or ".join(grads) if len(grads) < 3 else f"any(x.requires_grad for x in ({floats}))"
         parts = ", ".join(f"out[{k}]{'.detach()' if end else ''}" for k, end in enumerate(ends))
         to = "return" if not any(ends) else "out ="
+        kept = [f"        if any(map(torch.is_inference, ({', '.join(names)}))):  # cannot be kept"]
+        kept += _call(f"            return {self.fallback}", names)
         return [
             f"    if torch.is_grad_enabled() and {f'({any_grad})' if len(grads) == 2 else any_grad}:",
+            *(kept if len(names) > 1 else []),
             "        with torch.no_grad():",
             *_call(f"            out = {self.spec.name}", names),
             *_call(f"        {to} _StarkDifferentiable.apply", ["lambda: out", self.fallback, *names]),
@@ -175,13 +176,7 @@ class Launcher:
         spec, places = self.spec, self.places
         names = [o.name for o in spec.operands]
         call = ", ".join(names)
-        lines = [f"def {spec.name}({call}):"]
-        lines.append(f'    """{_docstring(spec.doc) or "One fused kernel."}"""')
-        if not self.leader:
-            ranks = " and ".join(f"{o.name}.dim() == {len(o.shape)}" for o in spec.operands if o.shape) or "True"
-            lines += [f"    if not ({ranks}):", f"        return {self.fallback}({call})"]
-        lines.append(f"    shape = {self._shape()}")
-        lines += [*_filled(self._conditions()), f"    kernels = fits and _stark_library({library})"]
+        lines = [f"    kernels = fits and _stark_library({library})"]
         lines += ["    if not kernels:", f"        return {self.fallback}({call})"]
         lines += self._differentiable()
         for operand in spec.operands:
@@ -191,8 +186,7 @@ class Launcher:
             elif operand.strided:
                 lines.append(f"    {operand.name} = {operand.name}.contiguous()")
         outs = ["out" if len(spec.outputs) == 1 else f"out{k}" for k in range(len(spec.outputs))]
-        taken = set(names)
-        outs = [f"_{out}" if out in taken else out for out in outs]
+        outs = [f"_{out}" if out in names else out for out in outs]
         lines += [f"    {out} = {self._allocate(k)}" for k, out in enumerate(outs)]
         arguments = [f"{name}.data_ptr()" for name in [*names, *outs]]
         if self.scratch:
@@ -201,16 +195,15 @@ class Launcher:
         arguments += [self._extent(group) for _, group in places.parameters]
         arguments += [f"{o}_stride" for o in places.strided()]
         lines += self._call(arguments)
-        if self.leader and sum(line.count("shape") for line in lines) == 4:
-            lines = [  # it is asked for its rank and for zeros alone
-                line.replace("len(shape)", f"{self.leader}.dim()").replace(
-                    "0 not in shape", f"{self.leader}.numel() > 0"
-                )
-                for line in lines
-                if "shape =" not in line
-            ]
         lines.append(f"    return {outs[0] if len(outs) == 1 else '(' + ', '.join(outs) + ')'}")
-        return "\n".join(lines) + "\n"
+        asked, fits = self._tensors(), self._conditions()
+        if self.leader and not any("shape" in line for line in (*fits[2:], *lines)):
+            asked += [f"{self.leader}.dim() == {len(spec.space)}", f"{self.leader}.numel() > 0", *fits[2:]]
+            asked = _filled(asked)
+        else:
+            asked = [*_filled(asked), f"    shape = {self._shape()} if fits else ()", *_filled(["fits", *fits])]
+        doc = f'    """{_docstring(spec.doc) or "One fused kernel."}"""'
+        return "\n".join([f"def {spec.name}({call}):", doc, *asked, *lines]) + "\n"
 
     def _scratch_lines(self) -> list[str]:
         size = scratch_bytes(self.program, self.variant)
