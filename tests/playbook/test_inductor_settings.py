@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from stark_lsp.integrity import read
 from stark_lsp.judge.analysis import inductor, parts
 from stark_lsp.playbook.inductor import guards
 
@@ -95,6 +96,11 @@ def made(request: pytest.FixtureRequest, bench: Callable[..., Bench], monkeypatc
     if request.param == "a digest":
         monkeypatch.setattr(guards, "FEW", 0)
     return write(bench(TEXT))
+
+
+def test_the_static_check_has_nothing_against_it(made: Written) -> None:
+    problem, candidate = made.one.problem, made.proposal.candidate
+    assert read(candidate.source, candidate.class_name, problem.text, problem.qualname).refusals == ()
 
 
 def test_what_is_changed_is_what_it_goes_by(made: Written) -> None:
