@@ -29,6 +29,11 @@ UNUSED = 3.0
 class Config:
     def __init__(self, scale=2.0, act="tanh"):
         self.scale, self.act, self.unused = scale, act, 1
+        self.heads, self.width = 2, 4
+
+    @property
+    def per_head(self):
+        return self.width / self.heads
 
 
 def shifted(x):
@@ -58,7 +63,7 @@ class Model(nn.Module):
         y = shifted(x) * self.options["alpha"] * self.gain + self._bias
         y = self.act(y) if self.config.act == "tanh" else torch.sigmoid(y)
         for beta in self.betas:
-            y = y * beta
+            y = y * beta * self.config.per_head
         return torch.tanh(self.scale(y) * self.config.scale).cumsum(0)
 
 
@@ -83,6 +88,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "one item more": lambda model: model.betas.append(0.7),
     "what a configuration holds": lambda model: setattr(model.config, "scale", 5.0),
     "a text of a configuration": lambda model: setattr(model.config, "act", "sigmoid"),
+    "what a property is made of": lambda model: setattr(model.config, "heads", 8),
     "another configuration": lambda model: setattr(model, "config", type(model.config)(scale=6.0)),
     "a function": lambda model: setattr(model, "act", F.silu),
     "a name with an underscore": lambda model: setattr(model, "_bias", 9.0),

@@ -161,36 +161,49 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
             seen.add((id(owner), name))
             found[text] = repr(value)
 
-    held: list[tuple[type, Any, str, Any, str]] = []
+    held: list[tuple[type, Any, str]] = []
     shortest: dict[int, str] = {}
     for path, part in module.named_modules():
-        before = f"{expression(path)}." if path else "self."
+        before = expression(path) if path else "self"
         for name, value in vars(part).items() if re.fullmatch(r"[\w.]*", path) else ():
             if name.isidentifier() and name not in MODULES:
-                held += [(type(part), part, name, value, before)] if name[0] == "_" else []
-                for one, text in _objects(value, before + name, DEEP):
-                    shortest.setdefault(id(one), text)
-                    held += [(type(part), one, *item, f"{shortest[id(one)]}.") for item in vars(one).items()]
+                for one, text in _objects(value, f"{before}.{name}", DEEP):
+                    held.append((type(part), one, shortest.setdefault(id(one), text)))
+        held.append((type(part), part, before))
     for kind in users:
         constants, names = reached(globals_of(kind), [kind])
         for name in constants.keys() - hidden.keys() if globals_of(kind) is own else ():
             if not TAKEN.fullmatch(name):
                 take(own, name, name, own[name])
-        for holder, owner, name, value, before in held:
-            if holder is kind and name in names:
-                take(owner, name, before + name, value)
+        for owner, before in ((one, text) for holder, one, text in held if holder is kind):
+            for name in names:
+                take(owner, name, f"{before}.{name}", _held_by(owner, name))
     return dict(sorted(found.items()))
 
 
 def _objects(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str]]:
     """Go through an object such as a configuration and those that it holds, each with its expression."""
-    package = type(value).__module__.partition(".")[0]
-    if deep and package not in ("torch", "builtins") and not isinstance(value, (torch.nn.Module, torch.Tensor)):
+    foreign = type(value).__module__.partition(".")[0] in ("torch", "builtins", "numpy")
+    if deep and not foreign and not is_plain(value) and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
         for name, one in getattr(value, "__dict__", {}).items():
             if name.isidentifier():
                 yield from _objects(one, f"{text}.{name}", deep - 1)
-        if hasattr(value, "__dict__"):
-            yield value, text
+        yield value, text
+
+
+def _held_by(owner: Any, name: str) -> Any:
+    """Return what an object has under a name, by a property or a look into another name too; `...` if nothing.
+
+    Of modules only what is theirs and no setting: names with an underscore.
+    """
+    if isinstance(owner, torch.nn.Module):
+        return vars(owner).get(name, ...) if name[0] == "_" and name not in MODULES else ...
+    try:
+        value = getattr(owner, name)
+    except Exception:  # noqa: BLE001 - the user's class
+        return ...
+    # Some have None for whatever they have not.
+    return ... if value is None and name not in getattr(owner, "__dict__", {}) else value
 
 
 def _is_written(setting: Any) -> bool:
