@@ -1,4 +1,3 @@
-import copy
 import hashlib
 import operator
 
@@ -19,7 +18,7 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             names = [_stark_name(hook) for kind in hooks.values() for hook in kind.values()]
             told.append((path, kinds, {name: _stark_told(one) for name, one in plain.items()}, names))
             held.append(vars(part).items())
-            watched.append({**copy.deepcopy(plain), **hooks, "_modules": dict(part._modules)}.items())
+            watched.append({**_stark_told(plain, names=False), **hooks, "_modules": dict(part._modules)}.items())
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
         right = right and not any("forward" in vars(part) for part in parts.values())
         found = _StarkFound((held, watched, None, None, [], [], list(map(len, held))))
@@ -66,10 +65,10 @@ def _stark_is_plain(x):
 _STARK_FUNCTIONS = (type(_stark_is_plain), type(torch.sigmoid))
 
 
-def _stark_told(x):
-    """A setting as a digest is made of it, where a function has no address."""
+def _stark_told(x, names=True):
+    """A copy of a setting; as a digest is made of it, where a function has no address, functions by their names."""
     if isinstance(x, dict):
-        return {_stark_told(key): _stark_told(one) for key, one in x.items()}
+        return {_stark_told(key, names): _stark_told(one, names) for key, one in x.items()}
     if isinstance(x, (tuple, list)):
-        return tuple(map(_stark_told, x)) if isinstance(x, tuple) else [*map(_stark_told, x)]
-    return x.__name__ if isinstance(x, _STARK_FUNCTIONS) else x
+        return type(x)(_stark_told(one, names) for one in x) if type(x) in (tuple, list) else x
+    return x.__name__ if names and isinstance(x, _STARK_FUNCTIONS) else x

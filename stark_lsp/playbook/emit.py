@@ -28,6 +28,7 @@ from stark_lsp.playbook.regions import Region
 from stark_lsp.playbook.source import (
     NEW_NAME,
     OLD_FORWARD,
+    CannotEdit,
     UserClass,
     always_there,
     class_lines,
@@ -222,6 +223,10 @@ def assemble(user: UserClass, imports: list[str], library: str, twins: list[str]
     library = "\n".join(line for row, line in enumerate(split_lines(library)) if row not in rows)
     present = {ast.unparse(s) for s in user.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))}
     wanted = [text for text in dict.fromkeys([*map(ast.unparse, hoisted), *imports]) if text not in present]
+    modules = {text.split()[1] for text in wanted if re.fullmatch(r"import \w+", text)}
+    plain = {one.name for s in user.tree.body if isinstance(s, ast.Import) for one in s.names if one.asname is None}
+    for other in sorted(modules & module_names(user.tree) - plain):
+        raise CannotEdit(f"its file calls something else {other}, which its kernels need to import")
     for edit in reversed(import_edits(user.tree, before, wanted, len(before))):
         before[edit.start : edit.end] = edit.lines
     blocks = ("\n".join(before), library, "\n".join(twins), "\n".join(new_class), "\n".join(lines[last + 1 :]))

@@ -440,6 +440,7 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.options, self.part, self._private = {"alpha": 0.5, "inner": {1: 2.0}, "unread": 3.0}, Part(), 0.5
+        self.act, self.__twice = torch.tanh, 2.0
 
     @property
     def half(self):
@@ -449,7 +450,7 @@ class Model(nn.Module):
         return F.leaky_relu(x, SLOPE)
 
     def forward(self, x):
-        y = torch.tanh(x * self.gain + self.options["alpha"]) * self.options["inner"][1] + EPS
+        y = self.act(x * self.gain + self.options["alpha"]) * self.__twice * self.options["inner"][1] + EPS
         return self.part(shifted(self.leaky(y))) * self.half * self._private + self.options.get("beta", 1.0)
 """
 SET: dict[str, Callable[[Any], object]] = {
@@ -457,6 +458,8 @@ SET: dict[str, Callable[[Any], object]] = {
     "a class's attribute, on the class": lambda model: setattr(type(model), "gain", 0.1),
     "a part's class's attribute": lambda model: setattr(model.part, "factor", 0.1),
     "a name with an underscore": lambda model: setattr(model, "_private", 0.1),
+    "a function": lambda model: setattr(model, "act", torch.sigmoid),
+    "a part for a function": lambda model: setattr(model, "act", torch.nn.Sigmoid()),
     "an item": lambda model: model.options.update(alpha=3.0),
     "an item within": lambda model: model.options["inner"].update({1: 3.0}),
     "an item that was not there": lambda model: model.options.update(beta=3.0),

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
-import copy
 import hashlib
 import json
 import operator
@@ -20,7 +19,6 @@ import os
 import re
 import subprocess
 import sys
-import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -429,7 +427,7 @@ def test_a_module_in_another_mode_is_looked_at_once() -> None:
         counted.append(text)
         return hashlib.sha256(text)
 
-    space: dict[str, Any] = {"torch": torch, "operator": operator, "copy": copy, "types": types}
+    space: dict[str, Any] = {"torch": torch, "operator": operator}
     space["hashlib"] = SimpleNamespace(sha256=sha256)
     exec(guards.text("cpu", parts=None), space)
     model = torch.nn.Sequential(

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from stark_lsp.integrity import read
 from stark_lsp.judge.analysis import inductor, parts
 from stark_lsp.playbook.inductor import guards
+from stark_lsp.playbook.source import CannotEdit
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
@@ -202,3 +203,49 @@ def test_a_hook_that_was_traced_is_asked_for_as_well(
     handle.remove()
     with made.by_kernels():
         close(expected, made.new(*one.inputs))
+
+
+ODD = f"""{HEAD}class Part(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self._factor = factor
+
+    def forward(self, x):
+        return torch.tanh(x) * self._factor
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        names = ("1x", "class", "a-b", "0", "plain")
+        self.parts = nn.ModuleDict({{name: Part(0.5 + i / 8) for i, name in enumerate(names)}})
+        self.__scale = 2.0
+
+    def forward(self, x):
+        for part in self.parts.values():
+            x = part(x)
+        return x.cumsum(0) * self.__scale
+
+
+def get_inputs():
+    return [torch.randn(32, 96)]
+"""
+
+
+def test_parts_of_odd_names_are_asked_by_them(bench: Callable[..., Bench]) -> None:
+    made = write(bench(ODD))
+    with made.by_kernels():
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+    for name in ("1x", "a-b", "0"):
+        for model in (made.one.model, made.new):
+            model.parts[name]._factor += 1.0
+        with made.by_kernels(False):
+            close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+
+
+def test_a_file_that_calls_something_else_what_is_imported_is_left_alone(bench: Callable[..., Bench]) -> None:
+    listing = TEXT.replace("self._bias = 0.125", "self._bias = 0.125 + len({}('nothing.*'))")
+    one = bench("from glob import glob\n" + listing.replace("{}", "glob"))
+    with pytest.raises(CannotEdit, match="its file calls something else glob"):
+        write(one)
+    assert write(bench("import glob\n" + listing.replace("{}", "glob.glob"))).new is not None

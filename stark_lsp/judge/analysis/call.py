@@ -16,6 +16,7 @@ from . import parts
 from .constants import globals_of
 from .frames import NotTraceable
 from .inductor_step import argument, key
+from .patches import module_paths
 
 _HERE = "\0"
 
@@ -76,9 +77,10 @@ class Call:
         """Return the parameters of several parts that are one, which somebody may untie."""
         found: dict[int, tuple[str, Any]] = {}
         pairs = []
-        for path, part in self.module.named_modules():
+        paths = module_paths(self.module)
+        for part in self.module.modules():
             for name, one in part._parameters.items():
-                expression = parts.expression(f"{path}.{name}" if path else name)
+                expression = f"{paths[id(part)]}.{name}"
                 first, owner = found.setdefault(id(one), (expression, part))
                 if one is not None and owner is not part:
                     pairs.append((expression, first))

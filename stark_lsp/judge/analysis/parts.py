@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import math
 import re
 import types
@@ -19,6 +20,7 @@ import torch
 
 from .constants import globals_of, reached
 from .frames import NotTraceable
+from .patches import MANGLED, module_paths
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
 """Words in the names of torch's classes that do something else in training."""
@@ -144,7 +146,7 @@ def as_told(value: Any) -> Any:
     if isinstance(value, dict):
         return {as_told(key): as_told(one) for key, one in value.items()}
     if isinstance(value, (tuple, list)):
-        return tuple(map(as_told, value)) if isinstance(value, tuple) else [*map(as_told, value)]
+        return type(value)(map(as_told, value)) if type(value) in (tuple, list) else value
     return value.__name__ if isinstance(value, FUNCTIONS) else value
 
 
@@ -163,9 +165,10 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
 
     held: list[tuple[type, Any, str]] = []
     shortest: dict[int, str] = {}
-    for path, part in module.named_modules():
-        before = expression(path) if path else "self"
-        for name, value in vars(part).items() if re.fullmatch(r"[\w.]*", path) else ():
+    paths = module_paths(module)
+    for part in module.modules():
+        before = paths[id(part)]
+        for name, value in vars(part).items():
             if name.isidentifier() and name not in MODULES:
                 for one, text in _objects(value, f"{before}.{name}", DEEP):
                     held.append((type(part), one, shortest.setdefault(id(one), text)))
@@ -176,7 +179,7 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
             if not TAKEN.fullmatch(name):
                 take(own, name, name, own[name])
         for owner, before in ((one, text) for holder, one, text in held if holder is kind):
-            for name in names:
+            for name in itertools.filterfalse(MANGLED.match, names):
                 take(owner, name, f"{before}.{name}", _held_by(owner, name))
     return dict(sorted(found.items()))
 

@@ -7,9 +7,10 @@ import contextlib
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ from .values import TracedDict, TracedFloat, TracedInt, expr_of, fact, plain, tr
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 """Modules of torch.nn that only call others: recorded through."""
+MANGLED = re.compile(r"_[A-Za-z]\w*__\w*(?<!__)$")
+"""Names that Python makes of a class's own with two underscores; the new class is called otherwise, and they too."""
 _OWN = {*vars(torch.nn.Module), *vars(torch.nn.Module())} - {"training"}
 """What each module has of PyTorch's."""
 _MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor")
@@ -120,7 +123,7 @@ class Attributes:
     def seen(self, module: Any, name: str, value: Any) -> Any:
         """Return what the code is given for `module.name`."""
         path = self.paths.get(id(module))
-        if path is None or name in _OWN:
+        if path is None or name in _OWN or MANGLED.match(name):
             return value
         if isinstance(value, MethodType):
             self.follow(module)
@@ -138,6 +141,8 @@ class Attributes:
         if is_literal(value):
             self.read[expression] = number(value)
             return track(value, ["self", expression], self.recorder.note)
+        if isinstance(value, (FunctionType, BuiltinFunctionType, MethodType)):
+            self.read[f"getattr({expression}, '__name__', None)"] = value.__name__
         if type(value) is dict:
             return self._dicts.setdefault(expression, TracedDict(value, expression, self._note))
         if hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):

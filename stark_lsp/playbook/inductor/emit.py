@@ -94,7 +94,7 @@ def emit(
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
-    imports = [name for name in ("copy", "hashlib", "operator", "types") if f"{name}." in looked_at]
+    imports = [name for name in ("hashlib", "operator", "types") if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
         own += [handwritten.written("tf32").strip()] if _ROUNDS.search(code) else []
