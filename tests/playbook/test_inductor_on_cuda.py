@@ -13,6 +13,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from stark_lsp.judge.analysis import inductor
+from stark_lsp.judge.analysis.frames import NotTraceable
 from stark_lsp.judge.reference import modules
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import recipes
@@ -555,3 +556,15 @@ def test_results_of_a_graph_are_the_callers_own_on_any_stream(bench: Callable[..
         static.copy_(inputs[1])
         graph.replay()
         torch.testing.assert_close(out, one.model(inputs[1]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("divisor", "reason"), [("2.0", ""), ("torch.tensor([2.0]).to(x.device)", "waits for the GPU")]
+)
+def test_what_copies_from_the_cpus_memory_is_no_graph(divisor: str, reason: str, bench: Callable[..., Bench]) -> None:
+    one = bench(LAYERS.replace("self.norm(self.up(x))", f"self.norm(self.up(x)) / {divisor}"), place=moved)
+    model = modules.used(copy.deepcopy(one.model), "", "", "cuda")
+    model(*one.inputs)
+    with pytest.raises(NotTraceable, match=reason) if reason else nullcontext():
+        assert inductor.program(model, tuple(one.inputs), {}, str(one.path), {"plain": True})["code"] == ""
+    assert torch.cuda.get_sync_debug_mode() == 0

@@ -162,7 +162,8 @@ def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
     # Batch norm's statistics change under the same version.
     own = call.buffers()
     values = {text: tensor.clone() for text, tensor in own.items()}
-    with torch.no_grad():
+    on_gpu = any(tensor.is_cuda for _, tensor in call.named)
+    with torch.no_grad(), inductor_gpu.never_waiting() if on_gpu else contextlib.nullcontext():
         result = module(*args, **kwargs)
     if not all(map(torch.equal, random, forward.random_states())):
         raise call.random()

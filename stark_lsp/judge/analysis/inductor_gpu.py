@@ -42,6 +42,8 @@ _TEMPLATES = {
     "short-halves": slim_template.register,
 }
 """What has Inductor write the operators that a family of rewrites makes."""
+WAITS = "synchronizing CUDA operation"
+"""What PyTorch says of a call that has the CPU wait, where that is an error."""
 HELPER = re.compile(r"\btriton_helpers\.(\w+)")
 
 
@@ -167,6 +169,27 @@ class _Template:
     def render(self, *args: Any, **kwargs: Any) -> str:
         """Return the text."""
         return str(self._template.render(*args, **kwargs)).replace(PRODUCT, self._precision)
+
+
+@contextlib.contextmanager
+def never_waiting() -> Iterator[None]:
+    """Refuse a call that has the CPU wait for the GPU, or copies from the CPU's memory: no CUDA graph can hold it.
+
+    Raises
+    ------
+    NotTraceable
+        It does so.
+    """
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    except RuntimeError as error:
+        if WAITS not in str(error):
+            raise
+        raise NotTraceable("a call waits for the GPU") from error
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 @contextlib.contextmanager
