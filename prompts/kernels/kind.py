@@ -8,8 +8,9 @@ def _stark_kind(part):
 
 
 def _stark_as_made(part, kind, length=None):
-    """Whether a part is of the class that kernels were made for, with its own forward, as many parts, and no hooks."""
+    """Whether a part is of the class that kernels were made for, with its own forward, no hooks, and holds as many."""
     if type(part) is not kind and _stark_kind(part) != kind:
         return False
     hooks = part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
-    return not hooks and "forward" not in vars(part) and length in (None, len(part._modules))
+    held = len(part._modules) + len(part._parameters)
+    return not hooks and "forward" not in vars(part) and length in (None, held)

@@ -5,6 +5,7 @@ Besides these, what candidates need around kernels: gradients, CUDA graphs, laun
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from stark_lsp.agents.prompts import built_in_dir
@@ -16,6 +17,13 @@ _TILES = "block, tile, stages = 128, 64, 2"
 def written(name: str) -> str:
     """Return what a file holds besides imports."""
     return (built_in_dir() / "kernels" / f"{name}.py").read_text(encoding="utf-8").split("\n\n\n", 1)[1]
+
+
+def numbers(name: str, text: str) -> str:
+    """Return a function that makes a tensor such as `torch.tensor([1, 2])`, once for each device."""
+    given = text.removeprefix("torch.tensor(").removesuffix(")")
+    rows = textwrap.wrap(given, 100, break_long_words=False, break_on_hyphens=False)
+    return written("numbers").replace("NAME", name).replace("NUMBERS", ("\n" + " " * 12).join(rows))
 
 
 def text(name: str, capability: Sequence[int], *, exact: bool = False) -> str:

@@ -515,3 +515,36 @@ def test_parts_that_are_added_or_taken_out_are_seen(
     for model in (one.model, new):
         change(model.parts)
     close(one.model(*one.inputs), new(*one.inputs))
+
+
+HELD = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scales = nn.ParameterList([torch.randn(64), torch.randn(64)])
+        self.shifts = nn.ParameterDict({"first": torch.randn(64), "a-b": torch.randn(64)})
+        self.again = nn.ModuleList([nn.ParameterList([self.scales[0]])])
+
+    def forward(self, x):
+        for scale in self.scales:
+            x = torch.tanh(x * scale)
+        for shift in self.shifts.values():
+            x = torch.sigmoid(x + shift)
+        return x * self.again[0][0]
+"""
+
+
+@pytest.mark.parametrize("change", ["added", "another"])
+def test_lists_and_dicts_of_parameters_are_named_as_the_user_would(bench: Callable[..., Bench], change: str) -> None:
+    one = bench(text_of(Case("held", HELD, "[torch.randn(8, 64)]")))
+    candidate = one.attempt().candidate
+    assert "self.scales[1]" in candidate.source
+    assert 'self.shifts["a-b"]' in candidate.source
+    new, (x,) = one.build(candidate), one.inputs
+    assert "StarkDifferentiable" in type(new(x).grad_fn).__name__
+    close(one.model(x), new(x))
+    for model in (one.model, new):
+        if change == "added":
+            model.scales.append(torch.full([64], 0.5))
+        else:
+            model.shifts["a-b"] = torch.nn.Parameter(torch.full([64], 0.5))
+    close(one.model(x), new(x))

@@ -546,6 +546,39 @@ def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[.
         inductor.program(*((one := bench(text)).model, tuple(one.inputs), {}))
 
 
+NUMBERS = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pairs = [(i, j) for i in range(11) for j in range(i)]
+
+    def forward(self, x):
+        first, second = (torch.tensor(one, device=x.device) for one in zip(*self.pairs))
+        bounds = torch.tensor([float("-inf"), 0.5] * 8, device=x.device)
+        numbers0 = torch.maximum(torch.tanh(x[:, :16]), bounds)
+        return x[:, first] * x[:, second] + numbers0.sum(), first
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+"""
+
+
+def test_tensors_made_of_numbers_are_made_once(bench: Callable[..., Bench]) -> None:
+    made = write(bench(NUMBERS))
+    for _ in range(2):
+        with made.by_kernels(), torch.inference_mode():
+            found = made.new(*made.one.inputs)
+            close(made.one.model(*made.one.inputs), found)
+            found[1].zero_()  # which is the caller's own
+    with made.by_kernels():
+        agree = zip(*(gradients(model, made.one.inputs) for model in (made.one.model, made.new)), strict=True)
+        assert all(torch.allclose(one, other, atol=1e-5) for one, other in agree)
+    for model in (made.one.model, made.new):
+        model.pairs[3] = (9, 9)
+    with made.by_kernels(False):
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+
+
 def test_a_class_that_logs_is_taken_as_a_whole(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     # As transformers has it.
     once = functools.cache(lambda self, *said: self.warning(*said))

@@ -78,6 +78,13 @@ CASES = {
         "return torch.tanh(self.a(i)) * self.b(i)",
         "torch.randint(50, (8, 4))",
     ),
+    "numbers": (
+        "self.a = nn.Linear(64, 48)",
+        "x",
+        "y = self.a(x) * torch.tensor([0.9 ** j for j in range(48)], device=x.device)\n        "
+        "return torch.tanh(y[:, torch.tensor([j for j in range(12) for _ in range(j)], device=x.device)])",
+        "torch.randn(32, 64)",
+    ),
     "twice": (
         "self.a = nn.Linear(64, 64)\n        self.b = nn.Linear(64, 64)\n        self.b.weight = self.a.weight",
         "x",
@@ -100,7 +107,8 @@ def agree(made: Written, inputs: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.ci] if name in ("images", "twice") else []) for name in CASES]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.ci] if name in ("images", "numbers", "twice") else []) for name in CASES],
 )
 def test_its_gradients_are_those_of_the_module(name: str, bench: Callable[..., Bench]) -> None:
     made = trained(bench(text_of(name)))

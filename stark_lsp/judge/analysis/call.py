@@ -16,7 +16,7 @@ from . import parts
 from .constants import globals_of
 from .frames import NotTraceable
 from .inductor_step import argument, key
-from .patches import module_paths
+from .patches import module_paths, tensor_path
 
 _HERE = "\0"
 
@@ -80,7 +80,7 @@ class Call:
         paths = module_paths(self.module)
         for part in self.module.modules():
             for name, one in part._parameters.items():
-                expression = f"{paths[id(part)]}.{name}"
+                expression = tensor_path(paths[id(part)], part, name)
                 first, owner = found.setdefault(id(one), (expression, part))
                 if one is not None and owner is not part:
                     pairs.append((expression, first))

@@ -31,6 +31,8 @@ SETTINGS = "_get_dynamo_config_for_logging"
 """What tells Dynamo's settings as text."""
 RANDOM = re.compile(r"inductor_seeds|\btl\.rand|philox|normalized_rand")
 """Signs of random numbers in a program that are not PyTorch's own."""
+NUMBERS = 1024
+"""How many numbers a tensor may have that a program holds."""
 
 
 def warm_up(device: str) -> None:
@@ -133,7 +135,7 @@ def program(
     runs = 2 if step else 1
     if len(codes) != runs or len(seen.calls) != 2 * runs:
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
-    code = str(codes[0])
+    code, *behind_it = (_with_numbers(str(one), held) for one, held in zip(codes, seen.held[-runs:]))
     if any(RANDOM.search(str(one)) for one in codes) or (draws and not module.training):
         raise call.random()
     changed = call.changed()
@@ -142,7 +144,7 @@ def program(
     arguments, outputs = seen.calls[-runs]
     if step:
         told = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
-        more["backward"] = told | step.found(str(codes[1]), *seen.calls[-1], outputs, gradients)
+        more["backward"] = told | step.found(behind_it[0], *seen.calls[-1], outputs, gradients)
     return {
         "code": code,
         "device": device,
@@ -183,6 +185,15 @@ def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
     }
 
 
+def _with_numbers(code: str, held: Mapping[str, Any]) -> str:
+    """Return a program with the small tensors that it holds, which forward makes of numbers, as `torch.tensor`."""
+    for name, one in held.items():
+        if isinstance(one, torch.Tensor) and one.numel() <= NUMBERS and one.is_contiguous() and not one.is_complex():
+            numbers = re.sub(r"\b(inf|nan)\b", r'float("\1")', repr(one.tolist()))
+            code += f"\n{name} = torch.tensor({numbers}, dtype={one.dtype})\n"
+    return code
+
+
 def _capability() -> str:
     """Return the vector instructions that Inductor writes for; they must be those of PyTorch's own kernels."""
     try:
@@ -211,6 +222,8 @@ class _Seen:
         self.nothing = False
         """Whether rewriting was asked for and fits nowhere."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
+        self.held: list[dict[str, Any]] = []
+        """The tensors that each program holds, by name; in the order of its calls."""
         self.lines: set[int] = set()
 
     def graph(self, graph: Any) -> None:
@@ -242,6 +255,7 @@ class _Seen:
             arguments = list(given)
             outputs = made(given)
             self.calls.append((arguments, list(outputs)))
+            self.held.append(getattr(made, "constants", None) or {})
             return outputs
 
         run._boxed_call = True  # type: ignore[attr-defined]

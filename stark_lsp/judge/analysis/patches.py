@@ -24,6 +24,8 @@ from .values import TracedDict, TracedFloat, TracedInt, expr_of, fact, plain, tr
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 """Modules of torch.nn that only call others: recorded through."""
+HOLDERS = (*CONTAINERS, torch.nn.ParameterList, torch.nn.ParameterDict)
+"""Those, and modules of torch.nn that only hold tensors."""
 MANGLED = re.compile(r"_[A-Za-z]\w*__\w*(?<!__)$")
 """Names that Python makes of a class's own with two underscores; the new class is called otherwise, and they too."""
 _OWN = {*vars(torch.nn.Module), *vars(torch.nn.Module())} - {"training"}
@@ -79,11 +81,22 @@ def module_paths(root: torch.nn.Module) -> dict[int, str]:
 
 
 def _step(module: torch.nn.Module, name: str) -> str:
-    if isinstance(module, (torch.nn.Sequential, torch.nn.ModuleList)) and name.isdigit():
+    return _item(module, name) or (f".{name}" if name.isidentifier() else f".get_submodule({name!r})")
+
+
+def _item(module: torch.nn.Module, name: str) -> str:
+    """Return how a container gives what it holds, empty for other modules."""
+    if isinstance(module, (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ParameterList)) and name.isdigit():
         return f"[{name}]"
-    if isinstance(module, torch.nn.ModuleDict):
-        return f"[{name!r}]"
-    return f".{name}" if name.isidentifier() else f".get_submodule({name!r})"
+    return f"[{name!r}]" if isinstance(module, (torch.nn.ModuleDict, torch.nn.ParameterDict)) else ""
+
+
+def tensor_path(path: str, module: torch.nn.Module, name: str) -> str:
+    """Return the expression that reaches a tensor which the module at a path holds."""
+    if name.isidentifier():
+        return path + (_item(module, name) or f".{name}")
+    get = "parameter" if name in module._parameters else "buffer"
+    return path + (_item(module, name) or f".get_{get}({name!r})")
 
 
 @dataclass(eq=False)
@@ -95,7 +108,7 @@ class Attributes:
     namespace: dict[str, Any]
     """The names of the file that the module's class is in."""
     containers: dict[str, Any]
-    """Those of `CONTAINERS` that the module has, by path."""
+    """Those of `HOLDERS` that the module has, by path."""
 
     def __post_init__(self) -> None:
         self.read: dict[str, Any] = {}
@@ -111,11 +124,11 @@ class Attributes:
         if path != "self" and path not in self.followed:
             name = f"nn.{cls.__name__}" if getattr(torch.nn, cls.__name__, None) is cls else cls.__name__
             self.followed[path] = {"class": name, "named": self.namespace.get(name) is cls}
-            if isinstance(module, CONTAINERS):
-                self.followed[path]["length"] = len(module)
+            if isinstance(module, HOLDERS):
+                self.followed[path]["length"] = len(module._modules) + len(module._parameters)
 
-    def called(self, path: str) -> None:
-        """Note that a module is called; code that goes through those it lies in may call as many as there are."""
+    def used(self, path: str) -> None:
+        """Note that a part or tensor is used; code that goes through what it lies in may use as many as there are."""
         for place, container in self.containers.items():
             if path.startswith((f"{place}[", f"{place}.")):
                 self.follow(container)
@@ -179,7 +192,7 @@ def _patch_calls(attributes: Attributes, undo: contextlib.ExitStack) -> None:
             raise NotTraceable(
                 f"a {type(module).__name__} is made inside forward, and not kept by the module", *recorder.here()
             )
-        attributes.called(path)
+        attributes.used(path)
         if not is_leaf(module):
             attributes.follow(module)
             recorder.module_stack.append(path)

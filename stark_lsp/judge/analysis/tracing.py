@@ -16,7 +16,7 @@ from . import cost
 from .constants import globals_of
 from .encode import number
 from .frames import NotTraceable
-from .patches import CONTAINERS, Attributes, is_leaf, module_paths, patched
+from .patches import HOLDERS, Attributes, is_leaf, module_paths, patched, tensor_path
 from .recorder import Recorder
 from .values import track
 
@@ -45,7 +45,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         recorder, paths = Recorder(device, sys._getframe()), module_paths(module)
         _know_state(module, paths, recorder)
         inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
-        containers = {paths[id(child)]: child for child in module.modules() if isinstance(child, CONTAINERS)}
+        containers = {paths[id(child)]: child for child in module.modules() if isinstance(child, HOLDERS)}
         attributes = Attributes(recorder, paths, globals_of(type(module)), containers)
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
@@ -55,6 +55,9 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
             recorder.quiet = True
         recorder.quiet = False
         output = recorder.result(out)
+        for node in recorder.nodes:
+            if node["op"] == "attribute":
+                attributes.used(node["target"])
     return {
         "device": device.type,
         "total_ms": total_ms,
@@ -102,7 +105,7 @@ def _know_state(module: torch.nn.Module, paths: dict[int, str], recorder: Record
         path = paths[id(child)]
         for name, tensor in [*child._parameters.items(), *child._buffers.items(), *vars(child).items()]:
             if isinstance(tensor, torch.Tensor):
-                recorder.know(tensor, f"{path}.{name}")
+                recorder.know(tensor, tensor_path(path, child, name))
         namespace = getattr(getattr(type(child), "forward", None), "__globals__", {})
         if not type(child).__module__.startswith("torch."):
             for name, value in list(namespace.items()):

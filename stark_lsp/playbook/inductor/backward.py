@@ -10,48 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.inductor import naming
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
 
 _FUSED = re.compile(r"\b((?:cpp|triton_[a-z]{3})_)fused_")
 _GIVEN = re.compile(r"(out|gradient)\[(\d+)\]")
-_TEXT = '''\
-class _StarkTrained(_StarkForm):
-    """Forward and backward by kernels; where other gradients are asked for, the PyTorch form is differentiated."""
-
-    @staticmethod
-    def forward(ctx, launched, backward, form, *tensors):
-        out = launched()
-        if out is None:
-            return None
-        ctx.form, ctx.run, ctx.count = form, backward, len(tensors)
-        ctx.own = [x if isinstance(x, torch.nn.Parameter) else None for x in tensors]
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors, *(out[place] for place in {saved}))
-        return tuple(x.detach() for x in out[:{count}])
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        saved = ctx.saved_tensors  # a checkpoint gives them once
-        tensors, kept = saved[: ctx.count], saved[ctx.count :]
-        asks_more = any(asked > had for asked, had in zip(ctx.needs_input_grad[3:], {had}))
-        flows = [gradients[place] for place in {flows}]
-        watched = torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack()
-        if asks_more or watched or any(one is None for one in flows):
-            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors, own=ctx.own)
-            return (None, *_StarkForm.backward(given, *gradients))
-        with torch.cuda.device_of(tensors[0]):
-            return (None, None, None, *ctx.run(*kept, *flows))
-
-
-def _stark_laid(x, stride):
-    """Return what a tensor holds, with these strides."""
-    return x if x.stride() == stride else x.new_empty_strided(x.shape, stride).copy_(x)
-'''
-
 _REPLAYED = {
     "        out = launched()\n": "        out, ctx.graph, ctx.turn = launched()\n",
-    "(out[place] for place in {saved})": "(out[place] for place in ({saved} if ctx.graph is None else ()))",
+    "(out[place] for place in SAVED)": "(out[place] for place in (SAVED if ctx.graph is None else ()))",
     """\
             return (None, None, None, *ctx.run(*kept, *flows))
 """: """\
@@ -94,7 +61,7 @@ class Backward:
         self.names = {name: naming.short(name) for name in self.program.kernels}
         self.count = count
         returned = program.steps[-1].statement.value.elts  # type: ignore[attr-defined]
-        self.spelled: dict[str, str] = {}
+        self.spelled = {name: f"backward{place}" for place, name in enumerate(self.program.numbers)}
         """Names of its arguments, by those that Inductor gave them."""
         self.saved: list[int] = []
         """Which results of the program for forward it takes."""
@@ -130,9 +97,9 @@ class Backward:
 
     def text(self, expressions: Sequence[str], *, replayed: bool) -> str:
         """Return what a candidate needs besides; `replayed`, both programs are CUDA graphs."""
-        had, text = tuple(one in self.made["gradients"] for one in expressions), _TEXT
+        had, text = tuple(one in self.made["gradients"] for one in expressions), handwritten.written("trained")
         for plain, other in _REPLAYED.items() if replayed else ():
             text = text.replace(plain, other)
-        text = text.replace("{saved}", repr(tuple(self.saved))).replace("{count}", str(self.count))
-        text = text.replace("{flows}", repr(tuple(self._flows)))
-        return text.replace("{had}", repr(had))
+        text = text.replace("SAVED", repr(tuple(self.saved))).replace("COUNT", str(self.count))
+        text = text.replace("FLOWS", repr(tuple(self._flows)))
+        return text.replace("HAD", repr(had))

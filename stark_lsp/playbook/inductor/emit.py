@@ -111,8 +111,11 @@ def emit(
         imports += ["ctypes", "glob", "threading", "warnings"]
         ready = [f"    kernels = _stark_library({library_of})", "    if not kernels:", "        return None"]
         shared = [library.loader("cpu")]
+    held, makers = _held(program, arguments, tag)
+    behind, more = _held(back.program, back, tag) if back else ([], [])
+    imports += ["functools"] if held or behind else []
     whole = [
-        *(f"import {name}" for name in [*sorted(imports), "torch"]),
+        *(f"import {name}" for name in [*sorted({*imports}), "torch"]),
         "",
         *rows,
         "",
@@ -120,15 +123,15 @@ def emit(
         *([guards.CUDA] if on_gpu else []),
         "",
         "",
-        *(line for text in (*shared, looked_at) for line in (*text.splitlines(), "", "")),
+        *(line for text in (*makers, *more, *shared, looked_at) for line in (*text.splitlines(), "", "")),
     ]
     form = _form(user.forward, made, arguments)
     # In the place of a program there may be the original's own forward, with all that it changes.
     own = _form(user.forward, {**made, "changes": []}, arguments)
     own[0] = own[0].replace("_form", "_compiled").replace("):", ", *weights):")
-    written = _method("_compiled", program, names, made, arguments, ready) if made["code"] else own
+    written = _method("_compiled", program, names, made, arguments, [*ready, *held]) if made["code"] else own
     if back:
-        written += ["", *_method("_backward", back.program, back.names, back.made, back, back.ready(ready))]
+        written += ["", *_method("_backward", back.program, back.names, back.made, back, [*back.ready(ready), *behind])]
     extra = [
         *written,
         "",
@@ -158,8 +161,8 @@ class _Arguments:
         self.weights = {_path(text): one for text, one in by_expression.items() if text.startswith("self.")}
         if not self.inputs:
             raise CannotEmit("its program takes no input")
-        self.spelled: dict[str, str] = {}
-        taken = {*_OURS, *names.values()}
+        self.spelled = {name: f"numbers{place}" for place, name in enumerate(program.numbers)}
+        taken = {*_OURS, *names.values(), *self.spelled.values()}
         called: dict[str, str] = {}
         for given, one in zip(program.arguments, made["arguments"], strict=True):
             expression = one["expression"]
@@ -187,6 +190,16 @@ class _Arguments:
             several = [f"_{name}_{tag} = {{", *(f"    {row}," for row in rows), "}"]
             found += [short] if len(rows) < 2 and len(short) <= triton.WIDTH else several
         return found
+
+
+def _held(program: Program, arguments: _Arguments | Backward, tag: str) -> tuple[list[str], list[str]]:
+    """Return the lines that give a program the tensors it holds, and the functions that make them."""
+    lines, made = [], []
+    for name, text in program.numbers.items():
+        spelled = arguments.spelled[name]
+        lines.append(f"    {spelled} = _stark_{spelled}_{tag}({arguments.parameters[0]}.device)")
+        made.append(handwritten.numbers(f"_stark_{spelled}_{tag}", text))
+    return lines, made
 
 
 def _path(expression: str) -> str:

@@ -58,6 +58,8 @@ class Program:
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     """The last one returns."""
+    numbers: dict[str, str] = field(default_factory=dict)
+    """Tensors that it holds by name, each as `torch.tensor(…)`."""
 
 
 def read(code: str) -> Program:
@@ -74,6 +76,10 @@ def read(code: str) -> Program:
     call = _call(tree)
     body = _unwrapped(call.body)
     program = Program(_arguments(body), kernels)
+    used = {item.id for item in ast.walk(call) if isinstance(item, ast.Name)}
+    for one in tree.body:
+        if isinstance(one, ast.Assign) and ast.unparse(one.value).startswith("torch.tensor("):
+            program.numbers |= {name: ast.unparse(one.value) for name in map(ast.unparse, one.targets) if name in used}
     renamed: dict[str, str] = {}
     for statement in body:
         step = _step(statement, renamed, kernels)
@@ -99,7 +105,7 @@ def program_of(made: Mapping[str, Any]) -> Program:
 
 def _check_names(program: Program) -> None:
     """Raise `CannotEmit` if a step reads what neither an argument nor a step before gave."""
-    known = {*program.arguments, *_KNOWN}
+    known = {*program.arguments, *program.numbers, *_KNOWN}
     for step in program.steps:
         names = [item for item in ast.walk(step.statement) if isinstance(item, ast.Name)]
         for item in names:
