@@ -128,7 +128,7 @@ class Frame:
         """Whether plans may combine attempts; systems without memory see no other branch."""
         self.tools: tuple[str, ...] = ()
         """Tools that the code agent may call before it hands in."""
-        self._tried = tried
+        self._tried = tried and settings.history
         self._problem = problem
         self._reference = reference
         self._prompts = prompts
@@ -270,13 +270,11 @@ class Frame:
             "attempts": [] if alone else [self._past(node, context, planned, role) for node in past],
             "tried": titled,
             "tried_more": max(0, len(context.siblings) - LISTED),
-            "elsewhere": titles(others[-LISTED:], profiled=self.settings.profile)
-            if self._tried and self.settings.history
-            else (),
+            "elsewhere": titles(others[-LISTED:], profiled=self.settings.profile) if self._tried else (),
             "made": made,
             "many": self._tried and made >= MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in titled})))
-            if role in _LOOKING_BACK
+            if role in _LOOKING_BACK and self.settings.history
             else (),
             "difference": {"id": context.last_correct.id, "text": difference(context.last_correct, selected)}
             if context.last_correct is not None and role is ModelRole.DEBUG

@@ -100,7 +100,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     outcome.show(out, ended, nodes, seconds=watcher.seconds, brief=args.brief)
     if spent := run_words.spend(watcher.spend):
         console.line(out, f"{spent}.", "dim")
-    if ended.ended_by in _LARGER:
+    if ended.ended_by in _LARGER and len(nodes) - 1 < ended.budget.attempts:
         more = _LARGER[ended.ended_by]
         console.line(out, f"To go on from here: the same command with --resume{more}.", "dim")
     # The results go first: a proposal that cannot be written to the file is not lost with it.

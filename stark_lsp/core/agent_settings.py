@@ -70,7 +70,8 @@ class AgentSettings:
         "Tell the agents what the device can do: its units, caches, measured rates, and the software there is for it.",
     )
     history: bool = setting(
-        True, "Tell the plan agent of every attempt in a line, and spare the code agent the sources of slower ones."
+        True,
+        "Tell agents of attempts outside their window in a line, and spare the code agent the sources of slower ones.",
     )
     edits: bool = setting(True, "Take edits to the source that is shown in place of a whole file.")
     merging: bool = setting(

@@ -7,6 +7,7 @@ Whatever is chosen is told at the start, stands in the run's record, and is show
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -21,6 +22,9 @@ ANTHROPIC = "anthropic"
 OPENAI = "openai"
 EDITOR = "editor"
 REPLAY = "replay"
+_HOST = r"localhost\b|\[|\d+(?:\.\d+){3}\b|[\w.-]+:\d+(?:/|$)|(?:[\w-]+\.)+[a-z]{2,}(?:/|$)"
+_ADDRESS = re.compile(rf"@(?=[\w+.-]+://|$|{_HOST})", re.IGNORECASE)
+"""Where an address begins, also one without `http://`, which is refused: the question went to OpenAI otherwise."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,9 @@ def parse(text: str) -> ModelChoice | None:
 
 def _at_an_address(argument: str) -> ModelChoice:
     """Read `NAME` or `NAME@http://…`; names have an `@` of their own at times."""
-    name, found, rest = argument.partition("@http")
-    address = f"http{rest}".rstrip("/") if found else ""
+    found = _ADDRESS.search(argument)
+    name = argument[: found.start()] if found else argument
+    address = argument[found.start() + 1 :].rstrip("/") if found else ""
     if not name:
         raise BadInput(
             "openai names no model.",

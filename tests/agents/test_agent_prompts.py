@@ -30,8 +30,10 @@ from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Question
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.paper import as_in_paper
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node, Rejection
+from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, Dialect, InputSource, ModelRole, VerdictStatus
 from stark_lsp.core.steering import Hint
 from stark_lsp.core.verdict import CompilerMessage, Environment, Timing, Verdict
@@ -263,6 +265,13 @@ def test_a_plan_is_told_of_every_attempt_in_a_line() -> None:
     assert "attempt 7" not in frame().question(ModelRole.CODE, given, TOOLS[ModelRole.CODE], plan=FIRST_PLAN).body
     without = frame(AgentSettings(history=False)).question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN])
     assert "attempt 7" not in without.body
+    # The paper's window shows five; what else was tried there is no part of it.
+    several = tuple(replace(SECOND, id=number, parent=FIRST.id) for number in range(10, 17))
+    many = replace(given, siblings=several, made=(ROOT, FIRST, *several))
+    told = ("tried already", "attempts were made in this run")
+    for settings, shown in ((AgentSettings(), True), (as_in_paper(SearchSettings(), AgentSettings())[1], False)):
+        body = frame(settings).question(ModelRole.PLAN, many, TOOLS[ModelRole.PLAN]).body
+        assert all((words in body) is shown for words in told)
     # Its kernels may be good although its call is not.
     given = replace(given, made=(ROOT, FIRST, SECOND, replace(other, verdict=verified(0.008, 1.9))))
     for settings, told in (

@@ -73,6 +73,16 @@ async def test_tokens_that_nobody_says_are_guessed_and_that_is_said_once(serve: 
     assert "guessed" in said[0]
 
 
+async def test_chunks_that_say_nothing_are_passed_over(serve: Any, chat: Any) -> None:
+    said, say = waits()
+    call = {"index": 0, "function": {"name": "submit_plan", "arguments": json.dumps(PLAN)}}
+    good = {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    lines = ["null", '{"choices": null}', json.dumps(good), "null", "[DONE]"]
+    raw = "".join(f"data: {line}\n\n" for line in lines).encode()
+    assert (await chat(serve([Reply(raw=raw)]), on_wait=say).ask(question())).tool_input == PLAN
+    assert not any("asking again" in text for text in said)
+
+
 async def test_what_a_model_refuses_is_left_away_and_remembered(serve: Any, chat: Any) -> None:
     server = serve([WELL])
     model = chat(server, "o9")

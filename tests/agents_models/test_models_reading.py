@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_cases import TOOL, question
@@ -68,6 +69,12 @@ def _cleaned(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return [clean(entry) for entry in value] if isinstance(value, list) else value
 
     return {clean_text(name): clean(value) for name, value in pairs}
+
+
+def test_an_object_may_be_written_as_a_text_within_a_text() -> None:
+    assert read_object(json.dumps(json.dumps({"title": "x"}))) == {"title": "x"}
+    with pytest.raises(ValueError, match="not an object"):
+        read_object(json.dumps(json.dumps(json.dumps({}))))
 
 
 @settings(max_examples=60, deadline=None)

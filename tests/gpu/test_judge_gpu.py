@@ -208,6 +208,49 @@ async def test_gradients_of_torch_compile_are_of_what_flows_into_the_original(tm
         await judge.close()
 
 
+CONVOLUTIONS = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.embed = nn.Linear(1, n)
+        self.convs = nn.ModuleList(nn.Conv2d(n, n, 3, padding=1) for _ in range(4))
+
+    def forward(self, x, t):
+        {check}
+        x = x + self.embed(t.float())[:, :, None, None]
+        for conv in self.convs:
+            x = torch.relu(conv(x))
+        return x
+
+
+def get_inputs():
+    return [torch.randn(8, 128, 64, 64), torch.rand(8, 1)]
+
+
+def get_init_inputs():
+    return [128]
+"""
+
+
+@pytest.mark.parametrize("check", ["pass", "assert self.embed.weight.dtype is torch.float32"])
+async def test_where_the_class_names_float32_tf32_has_the_room_it_needs(tmp_path: Path, check: str) -> None:
+    text = CONVOLUTIONS.format(check=check)
+    judge = await open_at(tmp_path, text=text)
+    try:
+        await judge.prepare(print)
+        source = text.replace("class Model(", "class ModelNew(").replace(
+            "conv(x)", "conv(x.contiguous(memory_format=torch.channels_last))"
+        )
+        verdict = await judge.evaluate(Candidate(source))
+        print(verdict.errors, verdict.notes)
+        assert verdict.status is Status.OK, verdict
+    finally:
+        await judge.close()
+
+
 async def test_what_torch_compile_writes_is_told(prepared: tuple[WorkerJudge, Reference]) -> None:
     begin = time.monotonic()
     written = await prepared[0].written({})

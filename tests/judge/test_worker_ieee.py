@@ -80,6 +80,17 @@ def test_one_that_cuts_off_where_the_original_rounds_is_too_far_off(deep: Refere
     assert finding(deep, tmp_path, body("short(x, 0)", half="0"), init=INIT)[0] == "WRONG_RESULT"
 
 
+def test_a_class_that_names_float32_is_run_in_float64_all_the_same(tmp_path: Path) -> None:
+    named = f"x = x.float() + torch.zeros(64, dtype=torch.float32)\n{body()}"
+    reference = make_reference(tmp_path / "r", named, "torch.randn(32, 64)", init=INIT, special_inputs=False)
+    (first, *_) = reference.cases
+    assert first.exact is not None
+    assert first.exact[0].dtype is torch.float64
+    assert first.own_errors is not None
+    assert compare.USUAL.has_no_room(torch.float32, first.own_errors[0])
+    assert not any("No float64 comparison" in note for note in reference.notes)
+
+
 def test_where_the_usual_tolerance_has_room_nothing_else_is_measured(tmp_path: Path) -> None:
     plain = make_reference(tmp_path, "return x @ self.weight", "torch.randn(32, 64)", init=INIT, special_inputs=False)
     assert plain.cases[0].ieee_errors is None

@@ -23,7 +23,7 @@ from stark_lsp.playbook.source import OLD_FORWARD
 
 from .conftest import Bench, close
 from .test_candidates_on_cuda import moved
-from .test_inductor import SCALED, STEP, gradients
+from .test_inductor import NUMBERS, SCALED, STEP, gradients
 from .test_inductor_autocast import all_near, near
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
@@ -556,6 +556,17 @@ def test_results_of_a_graph_are_the_callers_own_on_any_stream(bench: Callable[..
         static.copy_(inputs[1])
         graph.replay()
         torch.testing.assert_close(out, one.model(inputs[1]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("design", ["as compiled", "graph"])
+def test_tensors_made_of_numbers_are_on_the_inputs_device(design: str, bench: Callable[..., Bench]) -> None:
+    copied = NUMBERS.replace("device=x.device) for", "dtype=torch.int32).to(x.device, torch.int64) for")
+    for one in (bench(NUMBERS, place=moved), bench(copied, place=moved)):
+        new = written(one, Design(STRATEGY, DESIGNS[design]))
+        for _ in range(3):
+            x = torch.randn_like(one.inputs[0])
+            with torch.no_grad(), by_kernels(new):
+                close(one.model(x), new(x))
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,31 @@ async def test_a_server_of_ones_own_is_named_by_its_address(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "localhost",
+        "localhost:1234/v1",
+        "127.0.0.1",
+        "10.0.0.7:8000",
+        "[::1]:11434/v1",
+        "gpu-box:8000/v1",
+        "api.example.com/v1",
+        "ftp://host/v1",
+    ],
+)
+def test_an_address_without_http_is_refused_and_goes_nowhere(address: str) -> None:
+    with pytest.raises(BadInput, match="not one of a server"):
+        parse(f"openai:qwen3:8b@{address}")
+
+
+@pytest.mark.parametrize("name", ["@cf/meta/llama-3.1-8b-instruct", "org/model@v1.2", "claude@20240620", "a@b/c:8b"])
+def test_a_name_may_have_an_at_of_its_own(name: str) -> None:
+    assert parse(f"openai:{name}") == ModelChoice("openai", name)
+    assert parse(f"openai:{name}@HTTP://localhost:8000/v1") == ModelChoice("openai", name, "HTTP://localhost:8000/v1")
+
+
+@pytest.mark.parametrize(
     "address", ["http://", "http://user:word@host/v1", "http://host/v1?key=word", "http://host:99999/v1", "http://a b"]
 )
 def test_an_address_that_is_none_or_holds_a_secret_is_refused(address: str) -> None:

@@ -10,7 +10,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Environment, ErrorFigures, Interval, Timing, Verdict
+from stark_lsp.core.verdict import Environment, ErrorFigures, Interval, Swept, Timing, Verdict
 from stark_lsp.runs.finalists import FINALISTS, Confirmed, beats, confirm_best, faster_than_eager, pick
 
 ONE = Interval(1.0, 0.9, 1.1)
@@ -63,13 +63,22 @@ async def confirm(
     return await confirm_best(judge, nodes, keep=keep, progress=lambda text: None), judge, kept
 
 
+async def test_what_a_sweep_found_stays_with_a_finalist() -> None:
+    swept = (Swept("BLOCK=128", VerdictStatus.OK),)
+    first = replace(ok(2.0), tuned="BLOCK=128", swept=swept)
+    outcome, _, kept = await confirm([node(1, first)], {1: ok(2.1)})
+    assert outcome.node is not None
+    for one in (outcome.node, kept[1]):
+        assert (one.verdict.tuned, one.verdict.swept, one.verdict.runtime) == ("BLOCK=128", swept, ok(2.1).runtime)
+
+
 async def test_the_leader_that_holds_is_proposed_with_its_confirmed_verdict() -> None:
     final = ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3))
     outcome, judge, kept = await confirm([node(1, ok(2.0)), node(2, ok(5.0))], {1: final})
     assert outcome.node is not None
     assert outcome.node.id == 1
-    assert outcome.node.verdict is final
-    assert kept[1].verdict is final
+    assert outcome.node.verdict == final
+    assert kept[1].verdict == final
     assert judge.asked == ["# 1"]
     assert outcome.message == "4.80x as fast as eager (4.70 to 4.90) and 1.20x as fast as torch.compile."
 

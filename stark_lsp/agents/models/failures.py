@@ -213,7 +213,8 @@ def as_error(
         ),
         TroubleKind.MODEL: (
             f"{server} has no model {model} ({words}).",
-            f"Choose another one, {service.another}; or check the address {service.address}.",
+            f"Choose another one, {service.another}, or where one role has a model of its own, that "
+            f"(`code.model`, `correction_model`); or check the address {service.address}.",
         ),
         TroubleKind.ELSEWHERE: (
             f"{server} is not where questions are answered ({words}).",

@@ -47,6 +47,8 @@ def read_object(text: str) -> dict[str, Any]:
     """
     try:
         value = json.loads(text, parse_constant=_no_constant)
+        if isinstance(value, str) and value.lstrip().startswith("{"):  # some servers write it as a text within a text
+            value = json.loads(value, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except json.JSONDecodeError as error:

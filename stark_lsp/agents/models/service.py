@@ -283,6 +283,8 @@ class ServiceModel(ABC):
                     reader.done()
                     return None
                 event = json.loads(data)
+                if event is None:  # some keep the connection up so
+                    continue
                 if event.get("error"):
                     return read_refusal(None, event, headers, "an error", self._credential)
                 reader.feed(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from ..correctness import compare, forward
 from ..correctness.difference import difference, relative_errors
@@ -23,6 +25,21 @@ if TYPE_CHECKING:
 SAME_FUNCTION = 0.5
 """A module whose float64 results differ by more than this share is another function there, for instance because it
 branches on the dtype."""
+SMALLER = (torch.float32, torch.float16, torch.bfloat16)
+CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+
+
+class Wide(TorchFunctionMode):
+    """Gives float64 to code that names a smaller type, as `x.float()`, for weights that are float64 themselves."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        func = torch.Tensor.double if func in CASTS else func
+        named = {name: _wide(one) for name, one in (kwargs or {}).items()}
+        return func(*map(_wide, args), **named)
+
+
+def _wide(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value in SMALLER else value
 
 
 @dataclass(eq=False)
@@ -41,6 +58,8 @@ class Exact:
 
     def __post_init__(self) -> None:
         self._ran = False
+        self._by_name = False
+        """Whether types that its code names are others too, since it does not run otherwise."""
         self.operators: Operators | None = None
         """What the first call ran; None if it could not be observed."""
         try:
@@ -63,7 +82,8 @@ class Exact:
         def call() -> Any:
             if self.state is not None:
                 self.state.put_back()
-            return forward.step(self._wide, wide, self.mode, flows)
+            with Wide() if self._by_name else contextlib.nullcontext():
+                return forward.step(self._wide, wide, self.mode, flows)
 
         try:
             result = self._observed(call) if self.operators is None else call()
@@ -71,6 +91,9 @@ class Exact:
             self._ran = True
             return [tensor.detach() for tensor in modules.tensors_of(result)]
         except Exception as error:  # noqa: BLE001 - as above
+            if not (self._ran or self._by_name):
+                self._by_name = True
+                return self.run(arguments, cotangents)
             self._refuse(error)
             return None
 

@@ -115,13 +115,13 @@ class Examination:
         self._refuse_not_finite()
         if drew:  # other masks, in float64 on a GPU, and then everything would be close enough
             reference.notes.append("No float64 comparison: it draws random numbers, and others in float64.")
-            if reference.device == "cuda":
-                self.measure_tf32()
         elif before.nbytes <= FLOAT64_LIMIT and self.seconds <= FLOAT64_SECONDS:
             self.exact = self.wide()
             self._measure(self.exact, first)
         else:
             self._measure_part()
+        if first.own_errors is None and reference.device == "cuda":
+            self.measure_tf32()
         if training:
             # A GPU sums a gradient in another order each time: it is held to what a candidate is.
             close = partial(reference.nearby, first)
@@ -188,8 +188,6 @@ class Examination:
                 self._measure(self.wide(), case)
                 return
         reference.notes.append("No float64 comparison: the reference is large or slow, and its batch takes no parts.")
-        if reference.device == "cuda":
-            self.measure_tf32()
 
     def _alone(self, part: Any, rows_of: Callable[..., list[torch.Tensor] | None]) -> Case | None:
         """Return the case of some samples alone, if the reference gives what it gave for them among the others."""
