@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..correctness import state
 from ..reference.modules import tensors_of
 from . import cost
 from .constants import globals_of
@@ -41,7 +42,8 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     hooked = next((m for m in module.modules() if not is_leaf(m) and (m._forward_hooks or m._forward_pre_hooks)), None)
     if hooked is not None:
         raise NotTraceable(f"{type(hooked).__name__} has forward hooks, which a rewritten forward would not call")
-    with torch.no_grad(), _state_kept(module, device):
+    fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+    with torch.no_grad(), fork, state.kept(module):
         recorder, paths = Recorder(device, sys._getframe()), module_paths(module)
         _know_state(module, paths, recorder)
         inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
@@ -85,18 +87,6 @@ def _gradients_as_called(module: torch.nn.Module) -> Iterator[None]:
     finally:
         for parameter in learned:
             parameter.requires_grad_(True)
-
-
-@contextlib.contextmanager
-def _state_kept(module: torch.nn.Module, device: torch.device) -> Iterator[None]:
-    """Put buffers (running statistics) and random state back to what they were."""
-    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        try:
-            yield
-        finally:
-            for buffer, value in before:
-                buffer.copy_(value)
 
 
 def _know_state(module: torch.nn.Module, paths: dict[int, str], recorder: Recorder) -> None:
