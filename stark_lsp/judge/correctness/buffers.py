@@ -172,7 +172,7 @@ def go_on(reference: Reference, measure: Callable[[Case], None]) -> Case | None:
             exact=None,
             further=True,
         )
-        compare.compare(outputs, again, compare.Figures(), what=reference.what, tolerance=reference.tolerance)
+        reference.compare(outputs, again)
         measure(case)
         found = after(reference.arguments(path))
         near = after(

@@ -132,16 +132,7 @@ class Examination:
     ) -> None:
         reference, first = self.reference, self.first
         try:
-            compare.compare(
-                first.outputs,
-                again,
-                compare.Figures(),
-                first.own_errors,
-                reference.what,
-                tolerance=reference.tolerance,
-                nearby=nearby,
-                around=around,
-            )
+            reference.compare(first.outputs, again, first.own_errors, nearby=nearby, around=around)
         except compare.Mismatch as error:
             raise self._random(str(error)) from error
 
@@ -181,22 +172,22 @@ class Examination:
         variant = special.smaller(arguments)
         for _, make in variant.alternatives if variant is not None else []:
             part = make()
-            if self._alone(special.last_rows(arguments, part), last_rows) is None:
+            if self._alone(special.last_rows(arguments, part), last=True) is None:
                 continue
-            case = self._alone(part, first_rows)
+            case = self._alone(part)
             if case is not None:
                 self._measure(self.wide(), case)
                 return
         reference.notes.append("No float64 comparison: the reference is large or slow, and its batch takes no parts.")
 
-    def _alone(self, part: Any, rows_of: Callable[..., list[torch.Tensor] | None]) -> Case | None:
+    def _alone(self, part: Any, *, last: bool = False) -> Case | None:
         """Return the case of some samples alone, if the reference gives what it gave for them among the others."""
         reference = self.reference
         try:
             case = reference.case(CaseKind.BATCH, "", part, "part.raw", keep=False)
         except Bad:
             return None
-        rows = rows_of(self.first.outputs.tensors, case.outputs.tensors)
+        rows = first_rows(self.first.outputs.tensors, case.outputs.tensors, last=last)
         same = rows is not None and compare.within(rows, case.outputs.tensors, tolerance=reference.tolerance)
         return case if same else None
 
@@ -329,14 +320,7 @@ def _constant(reference: Reference) -> Bad:
 def _alike(reference: Reference, one: Case, other: Case) -> bool:
     """Whether two cases have the same result for the judge."""
     try:
-        compare.compare(
-            one.outputs,
-            other.outputs,
-            compare.Figures(),
-            one.own_errors,
-            what=reference.what,
-            tolerance=reference.tolerance,
-        )
+        reference.compare(one.outputs, other.outputs, one.own_errors)
     except compare.Mismatch:
         return False
     return True
@@ -354,20 +338,11 @@ def _apart(reference: Reference, one: Case, other: Case) -> float:
     return most
 
 
-def first_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torch.Tensor] | None:
-    """Return the first samples of results, as many as `part` has of each; None where they differ in more than that."""
-    return _same_shapes([a[: b.shape[0]] if a.dim() and b.dim() else a for a, b in zip(whole, part)], whole, part)
-
-
-def last_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torch.Tensor] | None:
-    """Return the last ones, likewise."""
-    return _same_shapes([a[-b.shape[0] :] if a.dim() and b.dim() else a for a, b in zip(whole, part)], whole, part)
-
-
-def _same_shapes(
-    rows: list[torch.Tensor], whole: list[torch.Tensor], part: list[torch.Tensor]
-) -> list[torch.Tensor] | None:
-    alike = len(whole) == len(part) and [tensor.shape for tensor in rows] == [tensor.shape for tensor in part]
+def first_rows(whole: list[torch.Tensor], part: list[torch.Tensor], *, last: bool = False) -> list[torch.Tensor] | None:
+    """Return the first samples of results, or the last, as many as `part` has; None where they differ in more."""
+    pairs = list(zip(whole, part))
+    rows = [(a[-len(b) :] if last else a[: len(b)]) if a.dim() and b.dim() else a for a, b in pairs]
+    alike = len(whole) == len(part) and all(row.shape == b.shape for row, (_, b) in zip(rows, pairs))
     return rows if alike else None
 
 

@@ -324,6 +324,17 @@ class Reference(Original):
         """What `compare.compare` is to call the outputs; a training step's tree has names of its own."""
         return "" if self.mode == modules.TRAINING else "output"
 
+    def compare(
+        self,
+        expected: tensorfile.Loaded,
+        found: tensorfile.Loaded,
+        own_errors: list[float] | None = None,
+        **nearby: Any,
+    ) -> None:
+        """Hold one of its results against another as a candidate's is; parameters as of `compare.compare`."""
+        figures = compare.Figures()
+        compare.compare(expected, found, figures, own_errors, self.what, tolerance=self.tolerance, **nearby)
+
     def output_names(self, outputs: tensorfile.Loaded) -> list[str]:
         """Return what each output tensor is called in messages, in the order of `outputs.tensors`."""
         named = {number: compare.name_of(self.what, path) for path, number in values.places(outputs.skeleton).items()}
