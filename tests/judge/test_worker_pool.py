@@ -409,7 +409,7 @@ def test_children_come_up_early_only_on_many_cores_with_a_gpu(tmp_path: Path, mo
     assert early.roles(settings, writing=True) == [RUNNER] * 2 + [COMPILER] * 2
     assert early.roles({"rounds": 1, "compile_baseline": False}, writing=True) == [RUNNER]
     given: dict[str, Any] = {"settings": settings, "folder": str(tmp_path), "cache_dir": str(tmp_path)}
-    monkeypatch.setattr(early, "GPU", (str(tmp_path),))
+    monkeypatch.setattr(early, "gpu_present", lambda: True)
     for cores, device in ((2, "auto"), (64, "cpu")):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
         assert early.begun({"device": device}, writing=False, **given).result() == ()

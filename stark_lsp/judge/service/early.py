@@ -12,12 +12,11 @@ from ..processes.confinement import Confinement
 from ..processes.environment import cpu_threads, runner_environment
 from ..processes.folders import Folder
 from ..processes.spawning import COMPILER, RUNNER, Started, start
+from ..sandbox.paths import gpu_present
 from ..timing.rounds import FEWEST
 
 MANY_CORES = 8
 """On fewer, what is not wanted yet is made when it is."""
-GPU = ("/dev/nvidiactl", "/dev/dxg")
-"""Where there is a GPU, one of these is there: the driver's, or what Windows has in its place."""
 
 
 def roles(settings: dict[str, Any], *, writing: bool) -> list[str]:
@@ -36,7 +35,7 @@ def begun(
     `judging.Judge`.
     """
     cores = os.cpu_count() or 1
-    wanted = problem["device"] != "cpu" and cores >= MANY_CORES and any(map(os.path.exists, GPU))
+    wanted = problem["device"] != "cpu" and cores >= MANY_CORES and gpu_present()
 
     def start_all() -> tuple[Started, ...]:
         if not wanted:

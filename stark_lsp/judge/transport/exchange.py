@@ -90,7 +90,6 @@ class Exchange:
     """
 
     def __init__(self, handle: int, nbytes: int, fd: int) -> None:
-        self._size = nbytes
         self.fd = fd
         """What a child is handed; -1 in the child."""
         self._handle = ctypes.c_ulonglong(handle)
