@@ -99,7 +99,8 @@ class Trial:
         args, kwargs = values.decode(skeleton, tensors, lambda name: loading.lookup(self._document, name))
         if not all(isinstance(value, _SMALL) for value in (*args, *kwargs.values())):
             self._refuse_large(args, kwargs)
-        module = modules.construct(self._class, args, kwargs, self._device, mode)
+        torch.manual_seed(modules.CONSTRUCTION_SEED)
+        module = modules.place(self._class(*args, **kwargs), self._device, mode)
         self._made = init, module
         return module
 

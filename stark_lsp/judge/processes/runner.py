@@ -349,10 +349,6 @@ class Runner:
             # What calls them otherwise may load them under the original's names.
             self._module.load_state_dict(begun.missing, strict=False)
 
-    def _recording(self) -> bool:
-        """Return whether gradients are recorded where calls are timed."""
-        return self._gradients or self._mode == modules.TRAINING
-
     def forward(self, *, further: bool = False, **request: Any) -> dict[str, Any]:
         """Run one forward pass (for training a whole step), see `forward.Forward.run`; `further` as in `Case`."""
         self._begin(further=further)
@@ -368,7 +364,7 @@ class Runner:
         sets = [self._arguments(path) for path in inputs]
         calls: dict[str, Any] = {
             "begin": self._begin,
-            "gradients": self._recording,
+            "gradients": lambda: self._gradients or self._mode == modules.TRAINING,
             "draws": lambda: self._mode == modules.TRAINING,
             "weights": lambda: self._module.parameters(),
             "lookup": self._lookup,

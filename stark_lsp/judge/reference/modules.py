@@ -18,13 +18,6 @@ TRAINING = "training"
 """The value of `core.Mode.TRAINING`."""
 
 
-def construct(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: str, mode: str) -> Any:
-    """Build a module on the CPU from the fixed seed, move it to `device` and set its mode."""
-    torch.manual_seed(CONSTRUCTION_SEED)
-    module = cls(*args, **kwargs)
-    return place(module, device, mode)
-
-
 def used(module: Any, weights_dtype: str, autocast: str, device: str) -> Any:
     """Return a module as its caller uses it: converted as `module.to(torch.bfloat16)` does, called under autocast.
 

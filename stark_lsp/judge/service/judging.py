@@ -126,7 +126,7 @@ class Judge:
         if on_gpu and (os.cpu_count() or 1) >= MANY_CORES:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
         self.bench = Bench(reference, settings, self.pool, self.threads, self.pool.turns)
-        self._writer = Writer(self.bench)
+        self.writer = Writer(self.bench)
         if on_gpu and toolkit.find("nvcc") is None:
             reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self._baselines: dict[str, Any] = {"eager": self._time_eager(progress, writing), **dict.fromkeys(COMPILED)}
@@ -229,7 +229,7 @@ class Judge:
         if self.reference.plan.compiled and self._wanted("compile"):
             self.bench.begin("compile")
             if writing and many and self.reference.device == "cuda":
-                self._writer.begin()
+                self.writer.begin()
         self.pool.await_spares(RUNNER, SPARE_S)
         return dict(self._timed(["eager"], progress)["eager"])
 
@@ -285,10 +285,6 @@ class Judge:
 
     def _wanted(self, name: str) -> bool:
         return bool(self.settings.get(WANTED[name]))
-
-    def give_up_compiling(self) -> None:
-        """End what torch.compile is at, and begin no more of it; nothing is compared with it then."""
-        self.bench.give_up_compiling()
 
     def _compile(self, name: str, progress: Progress) -> str:
         """Have torch.compile make one of `COMPILED`; returns why there is none, nothing if there is."""
@@ -372,11 +368,7 @@ class Judge:
             progress("Reading what torch.compile writes", limit)
 
         begin()
-        return self._writer.written(recipe, lambda text: progress(text, WAITING_S), begin, cancelled)
-
-    def give_up_writing(self) -> None:
-        """End what is being written; `written` returns at once."""
-        self._writer.give_up()
+        return self.writer.written(recipe, lambda text: progress(text, WAITING_S), begin, cancelled)
 
     def clear(self) -> None:
         """Wait until nothing is left of the candidates before.

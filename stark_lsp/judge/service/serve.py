@@ -107,9 +107,9 @@ class Worker:
         """Give up what torch.compile writes or makes, which can take minutes; all else is let finish."""
         self._cancelled.add(number)
         if self._judge is not None and number == self._writing:
-            self._judge.give_up_writing()
+            self._judge.writer.give_up()
         if self._judge is not None and number == self._compiling:
-            self._judge.give_up_compiling()
+            self._judge.bench.give_up_compiling()
 
     def _end(self) -> None:
         """Kill every process below, remove the private folder, exit at once."""
@@ -141,7 +141,7 @@ class Worker:
         if method == "baselines":
             self._compiling = number
             if number in self._cancelled:
-                self._judge.give_up_compiling()
+                self._judge.bench.give_up_compiling()
             return self._judge.baselines(progress)
         if method == "analyze":
             return self._judge.analyze(progress)

@@ -222,7 +222,7 @@ class Bench:
             except RunnerFailure:
                 return None
 
-        names = ("eager", TWIN) if self._twin(int(self.settings["rounds"])) else ("eager",)
+        names = self._eager_names(int(self.settings["rounds"]))
         workers = len(names) if at_once else 1
         with self._lock, ThreadPoolExecutor(workers, thread_name_prefix="stark-reference") as pool:
             self._sides.update(zip(names, pool.map(start, names)))
@@ -236,11 +236,11 @@ class Bench:
         RunnerFailure
             See `held`.
         """
-        return [self.held(name) for name in (("eager", TWIN) if self._twin(rounds) else ("eager",))]
+        return [self.held(name) for name in self._eager_names(rounds)]
 
-    def _twin(self, rounds: int) -> bool:
-        """Whether eager has a second process: with too few rounds for an interval there is nothing for it to widen."""
-        return self.reference.plan.twin and rounds >= FEWEST
+    def _eager_names(self, rounds: int) -> list[str]:
+        """Return eager's processes: with too few rounds for an interval there is nothing for a second one to widen."""
+        return ["eager", TWIN] if self.reference.plan.twin and rounds >= FEWEST else ["eager"]
 
     def side(self, name: str, plan: Plan) -> Side:
         """Return what times one round of a plan of `eager` or of one of `COMPILED`.
