@@ -104,6 +104,7 @@ async def confirm_best(
 
     async def confirm(node: Node, tools: bool) -> None:
         verdict = await judge.confirm(node.candidate, tools=tools)
+        assert node.verdict is not None  # or it were no finalist
         confirmed = replace(node, verdict=replace(verdict, tuned=node.verdict.tuned, swept=node.verdict.swept))
         await keep(confirmed)
         if tools:

@@ -241,9 +241,8 @@ async def test_where_the_class_names_float32_tf32_has_the_room_it_needs(tmp_path
     judge = await open_at(tmp_path, text=text)
     try:
         await judge.prepare(print)
-        source = text.replace("class Model(", "class ModelNew(").replace(
-            "conv(x)", "conv(x.contiguous(memory_format=torch.channels_last))"
-        )
+        source = text.replace("class Model(", "class ModelNew(").replace("return x\n", "return x.contiguous()\n")
+        source = source.replace("conv(x)", "conv(x.contiguous(memory_format=torch.channels_last))")
         verdict = await judge.evaluate(Candidate(source))
         print(verdict.errors, verdict.notes)
         assert verdict.status is Status.OK, verdict
