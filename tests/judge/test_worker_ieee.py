@@ -91,6 +91,16 @@ def test_a_class_that_names_float32_is_run_in_float64_all_the_same(tmp_path: Pat
     assert not any("No float64 comparison" in note for note in reference.notes)
 
 
+def test_a_class_that_makes_its_first_state_is_run_in_float64_too(tmp_path: Path) -> None:
+    state = "tuple(torch.zeros(1, x.shape[0], 16) for _ in range(2))"
+    body = f"return self.rnn(x, {state})[0]"
+    init = "self.rnn = nn.LSTM(8, 16, batch_first=True)\n"
+    (first, *_) = make_reference(tmp_path / "r", body, "torch.randn(4, 6, 8)", init=init).cases
+    assert first.own_errors is not None
+    assert 0.0 < first.own_errors[0] < 1e-5
+    assert torch.get_default_dtype() is torch.float32
+
+
 def test_where_the_usual_tolerance_has_room_nothing_else_is_measured(tmp_path: Path) -> None:
     plain = make_reference(tmp_path, "return x @ self.weight", "torch.randn(32, 64)", init=INIT, special_inputs=False)
     assert plain.cases[0].ieee_errors is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,21 +25,33 @@ if TYPE_CHECKING:
 SAME_FUNCTION = 0.5
 """A module whose float64 results differ by more than this share is another function there, for instance because it
 branches on the dtype."""
-SMALLER = (torch.float32, torch.float16, torch.bfloat16)
-CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+_SMALLER = (torch.float32, torch.float16, torch.bfloat16)
+_CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 
 
-class Wide(TorchFunctionMode):
-    """Gives float64 to code that names a smaller type, as `x.float()`, for weights that are float64 themselves."""
+@contextlib.contextmanager
+def widened() -> Iterator[None]:
+    """Have code get float64 where it names a smaller type, as `x.float()`, or none, as `torch.zeros(8)`."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Wide():
+            yield
+    finally:
+        torch.set_default_dtype(usual)
+
+
+class _Wide(TorchFunctionMode):
+    """Puts float64 in the place of smaller types that are named."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        func = torch.Tensor.double if func in CASTS else func
+        func = torch.Tensor.double if func in _CASTS else func
         named = {name: _wide(one) for name, one in (kwargs or {}).items()}
         return func(*map(_wide, args), **named)
 
 
 def _wide(value: Any) -> Any:
-    return torch.float64 if isinstance(value, torch.dtype) and value in SMALLER else value
+    return torch.float64 if isinstance(value, torch.dtype) and value in _SMALLER else value
 
 
 @dataclass(eq=False)
@@ -82,7 +94,7 @@ class Exact:
         def call() -> Any:
             if self.state is not None:
                 self.state.put_back()
-            with Wide() if self._by_name else contextlib.nullcontext():
+            with widened() if self._by_name else contextlib.nullcontext():
                 return forward.step(self._wide, wide, self.mode, flows)
 
         try:
