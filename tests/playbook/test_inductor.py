@@ -529,7 +529,7 @@ def test_it_is_the_first_proposal_on_the_class_and_made_once(bench: Callable[...
     ("body", "why"),
     [
         ("x += 1\n        return torch.tanh(x)", "in place"),
-        ("self.calls += 1\n        return torch.tanh(x)", "its settings"),
+        ("self.calls += 1\n        return torch.tanh(x)", r"its settings \(self\.calls\)"),
         ("return torch.tanh(x) * torch.rand_like(x)", "random"),
         ("print(x.sum().item())\n        return torch.tanh(x)", "as a whole"),
         ("return x", "programs"),

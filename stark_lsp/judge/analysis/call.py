@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import math
@@ -46,6 +47,7 @@ class Call:
         self._before = [tensor._version for _, tensor in self.named]
         self._mode_matters = any(parts.minds_mode(type(child)) for child in module.modules())
         self._digest = parts.digest(module, self._mode_matters)
+        self._settings = copy.deepcopy(parts.by_name(module))
         self._reads = parts.reads(module)
 
     def buffers(self) -> dict[str, torch.Tensor]:
@@ -60,9 +62,12 @@ class Call:
             raise NotTraceable("it changes its inputs in place")
         return sorted(changed)
 
-    def same_settings(self) -> bool:
-        """Whether calls have left the module's settings as they were."""
-        return parts.digest(self.module, self._mode_matters) == self._digest
+    def keep_settings(self) -> None:
+        """Raise `NotTraceable` if calls have not left the module's settings as they were."""
+        if parts.digest(self.module, self._mode_matters) != self._digest:
+            now = parts.by_name(self.module)
+            names = [one for one in {**self._settings, **now} if now.get(one) != self._settings.get(one)]
+            raise NotTraceable(f"it changes its settings{f' ({names[0]})' if names else ''}")
 
     def _reads_still(self) -> list[tuple[str, str]]:
         """Return what its forward may read besides, and calls do not change."""

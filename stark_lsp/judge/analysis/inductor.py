@@ -139,8 +139,7 @@ def program(
     if any(RANDOM.search(str(one)) for one in codes) or (draws and not module.training):
         raise call.random()
     changed = call.changed()
-    if not call.same_settings():
-        raise NotTraceable("it changes its settings")
+    call.keep_settings()
     arguments, outputs = seen.calls[-runs]
     if step:
         told = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
@@ -172,8 +171,9 @@ def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
     changed = {*call.changed(), *(text for text in own if not torch.equal(own[text], values[text]))}
     after = dict(module.named_buffers())
     moved = after.keys() != buffers.keys() or any(after[name] is not one for name, one in buffers.items())
-    if moved or not call.same_settings():
+    if moved:
         raise NotTraceable("a call changes what the next one gives")
+    call.keep_settings()
     outputs: list[Any] = []
     torch.utils._pytree.tree_map(lambda leaf: outputs.append(leaf) if isinstance(leaf, torch.Tensor) else None, result)
     return {

@@ -105,6 +105,13 @@ def digest(module: torch.nn.Module, mode_matters: bool) -> str:
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
 
 
+def by_name(module: torch.nn.Module) -> dict[str, Any]:
+    """Return the plain settings of all parts by the expressions that they have in `forward`, as a digest has them."""
+    parts = list(module.named_modules())
+    named = [(path, *item) for path, part in parts for item in _settings(vars(part), True).items()]
+    return {expression(f"{path}.{name}".lstrip(".")): as_told(value) for path, name, value in named}
+
+
 def _hooks(part: torch.nn.Module) -> list[str]:
     """Return the names of the hooks that a call of a part runs."""
     held = [hook for kind in HOOKS for hook in vars(part).get(kind, {}).values()]
