@@ -379,7 +379,7 @@ class PlaybookAgents:
 
     def _ready(self) -> Moves:
         if self._moves is None:
-            raise NothingToPropose(self._reason)
+            raise NothingToPropose(self._reason + self._recipes.reason)
         return self._moves
 
 
