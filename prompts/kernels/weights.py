@@ -27,9 +27,10 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             return None
         names = [name.split(".", 1)[1].rpartition(".") for name in made_for]
         owners = [(parts[path], name) for path, _, name in names]
-        places = [(part, "_parameters" if name in part._parameters else "_buffers", name) for part, name in owners]
+        kinds = ("_parameters", "_buffers", "__dict__")
+        places = [(part, next((k for k in kinds if name in getattr(part, k)), ""), name) for part, name in owners]
         found[2] = places
-    if found[2] is None:
+    if found[2] is None or not all(kind for _, kind, _ in found[2]):
         return None
     weights, device = [getattr(part, kind).get(name) for part, kind, name in found[2]], getattr(x, "device", None)
     # Other weights, or other memory of the same ones, are looked at; other values are not.

@@ -353,6 +353,55 @@ def test_weights_that_are_one_may_be_untied(bench: Callable[..., Bench]) -> None
         close(made.one.model(x), made.new(x))
 
 
+PLAIN_TENSORS = f"""{HEAD}class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.slopes = torch.linspace(0.5, 2.0, 96)
+        self.unused = torch.ones(3)
+
+    def forward(self, x):
+        return torch.tanh(x * self.slopes)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part, self.out = Part(), nn.Linear(96, 32)
+        self.places = torch.arange(96).flip(0)
+
+    def forward(self, x):
+        return self.out(self.part(x)[:, self.places])
+
+
+def get_inputs():
+    return [torch.randn(16, 96)]
+"""
+
+
+@pytest.mark.parametrize("recipe", [None, STEP], ids=["form", "kernels"])
+@pytest.mark.usefixtures("_said")
+def test_tensors_that_are_attributes_alone_are_read_anew(
+    recipe: dict[str, Any] | None, bench: Callable[..., Bench]
+) -> None:
+    made = write(bench(PLAIN_TENSORS), recipe)
+    made.new.load_state_dict(made.one.model.state_dict())
+    changes: list[Callable[[Any], object]] = [
+        lambda model: None,
+        lambda model: model.part.slopes.mul_(0.5),
+        lambda model: setattr(model, "places", torch.arange(96)),
+    ]
+    for change in changes:
+        for model in (made.one.model, made.new):
+            change(model)
+        with made.by_kernels():
+            agree = zip(*(gradients(model, made.one.inputs) for model in (made.one.model, made.new)), strict=True)
+            assert all(torch.allclose(one, other, rtol=1e-4, atol=1e-5) for one, other in agree)
+    for model in (made.one.model, made.new):
+        model.part.slopes = torch.ones(96, dtype=torch.float64)
+    with made.by_kernels(False), pytest.raises(RuntimeError, match="dtype"):
+        made.new(*made.one.inputs)
+
+
 @pytest.mark.usefixtures("_said")
 def test_an_input_may_be_called_weights(bench: Callable[..., Bench]) -> None:
     text = SCALED.replace("x):\n        return torch.tanh(", "x, weights):\n        return weights * torch.tanh(")

@@ -29,9 +29,11 @@ class Call:
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
         self.module, self._given = module, (args, kwargs)
         self.named = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
-        """Inputs, parameters and buffers, each with the expression it has in `forward`."""
+        """Inputs, and tensors that the module holds, each with the expression it has in `forward`."""
         for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
             self.named.append((parts.expression(path), tensor))
+        devices = {tensor.device for _, tensor in self.named}
+        self.named += [one for one in parts.plain_tensors(module) if one[1].device in devices]
         bound.apply_defaults()
         self._values = {name: one for name, one in bound.arguments.items() if not isinstance(one, torch.Tensor)}
         """Arguments that are no tensors, which the program holds as constants."""

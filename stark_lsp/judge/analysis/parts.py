@@ -105,6 +105,16 @@ def digest(module: torch.nn.Module, mode_matters: bool) -> str:
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
 
 
+def plain_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Return the tensors that parts hold as attributes alone, by the expressions that they have in `forward`."""
+    found = [(path, *item) for path, part in module.named_modules() for item in vars(part).items()]
+    return [
+        (expression(f"{path}.{name}".lstrip(".")), one)
+        for path, name, one in found
+        if type(one) is torch.Tensor and not one.requires_grad and not TAKEN.match(name) and not MANGLED.match(name)
+    ]
+
+
 def by_name(module: torch.nn.Module) -> dict[str, Any]:
     """Return the plain settings of all parts by the expressions that they have in `forward`, as a digest has them."""
     parts = list(module.named_modules())
