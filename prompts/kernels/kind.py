@@ -12,5 +12,6 @@ def _stark_as_made(part, kind, length=None):
     if type(part) is not kind and _stark_kind(part) != kind:
         return False
     hooks = part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
-    held = len(part._modules) + len(part._parameters)
-    return not hooks and "forward" not in vars(part) and length in (None, held)
+    if length is not None and length != (tuple(part) if isinstance(part, torch.nn.ParameterDict) else len(part)):
+        return False
+    return not hooks and "forward" not in vars(part)

@@ -11,7 +11,8 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
         found = module._stark_found = None
         told, held, watched, parts = [], [], [], dict(module.named_modules())
         for path, part in parts.items():
-            names = [name for name in sorted(vars(part)) if name[0] != "_" and (mode_matters or name != "training")]
+            names = [name for name in sorted(vars(part)) if name[0] != "_" or name in ("_size", "_keys")]
+            names = [name for name in names if mode_matters or name != "training"]
             plain = {name: vars(part)[name] for name in names if _stark_is_plain(vars(part)[name])}
             kinds = [(name, _stark_kind(one)) for name, one in part._modules.items()]
             hooks = {} if part is module else {key: dict(getattr(part, key)) for key in _STARK_HOOKS}

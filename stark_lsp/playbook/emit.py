@@ -164,7 +164,7 @@ def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[
     for path, (kind, named, length) in prepared.graph.modules.items():
         named = named and kind in module_names(user.tree) and kind not in user.forward.parameters
         made[path] = (NEW_NAME if kind == user.name else kind) if named else f'"{kind}"'
-        made[path] += "" if length is None else f", {length}"
+        made[path] += "" if length is None else f", {unparse(constant(length))}"
     depth = {path: path.count(".") + path.count("[") for path in made}
     checks = [f"_stark_as_made({path}, {made[path]})" for path in sorted(made, key=depth.__getitem__)]
     modes = [f"{path}.training" for path, kind in kinds.items() if _DEPENDS_ON_MODE.search(kind)]

@@ -196,7 +196,7 @@ class Graph:
     guards: tuple[Guard, ...]
     attributes: dict[str, Any]
     """Plain attributes the code read, by expression."""
-    modules: dict[str, tuple[str, bool, int | None]]
+    modules: dict[str, tuple[str, bool, Any]]
     """Parts whose own code is rewritten here, by path: the class, whether the user's file has it by that name, and of
     containers how many parts these have."""
     input_facts: tuple[InputFact, ...]
@@ -321,7 +321,9 @@ def read_graph(data: dict[str, Any], eager_ms: float | None = None) -> Graph:
         output=_value(data["output"]),
         guards=tuple(Guard(_tuple(g["expr"]), g["relation"], g["value"], g["after"]) for g in data["guards"]),
         attributes={name: _value_plain(value) for name, value in data["attributes"].items()},
-        modules={path: (one["class"], one["named"], one.get("length")) for path, one in data["modules"].items()},
+        modules={
+            path: (one["class"], one["named"], _value_plain(one.get("length"))) for path, one in data["modules"].items()
+        },
         input_facts=tuple(InputFact(item["expression"], _value_plain(item["value"])) for item in data["inputs"]),
         device=data["device"],
         total_ms=total_ms,

@@ -91,6 +91,13 @@ def test_a_class_that_names_float32_is_run_in_float64_all_the_same(tmp_path: Pat
     assert not any("No float64 comparison" in note for note in reference.notes)
 
 
+def test_a_class_that_reads_bits_is_not_run_in_float64(tmp_path: Path) -> None:
+    bits = "(x.float().view(torch.int32) & ~0xFFF).view(torch.float32)"
+    reference = make_reference(tmp_path / "r", f"return {bits} @ self.weight", "torch.randn(32, 64)", init=INIT)
+    assert reference.cases[0].exact is None
+    assert any("No float64 comparison" in note for note in reference.notes)
+
+
 def test_a_class_that_makes_its_first_state_is_run_in_float64_too(tmp_path: Path) -> None:
     state = "tuple(torch.zeros(1, x.shape[0], 16) for _ in range(2))"
     body = f"return self.rnn(x, {state})[0]"

@@ -15,6 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.flop_counter import FlopCounterMode
 
+from stark_lsp.core.roles import NothingToPropose
+
 from .conftest import Bench, close
 from .playbook_cases import BY_NAME, Case, text_of
 
@@ -533,7 +535,55 @@ HELD = """class Model(nn.Module):
 """
 
 
-@pytest.mark.parametrize("change", ["added", "another"])
+def _set(name: str, value: Any) -> Callable[[Any], object]:
+    return lambda model: setattr(model, name, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "used", "other"),
+    [
+        ([n / 8 for n in range(20)], "sum(self.value)", [n / 4 for n in range(20)]),
+        ([[1.0, 2.0], [3.0]], "self.value[0][1]", [[1.0, 4.0], [3.0]]),
+        ([[1.0], [2.0]], "sum(a for a, in self.value)", [[1.0]]),
+        (range(3), "sum(self.value)", range(4)),
+        (float("inf"), "min(self.value, 2.0)", 1.0),
+    ],
+    ids=["long", "nested", "shorter", "range", "infinite"],
+)
+def test_rows_of_numbers_are_asked_for(bench: Callable[..., Bench], value: Any, used: str, other: Any) -> None:
+    text = repr(value).replace("inf", 'float("inf")')
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.value = {text}\n\n    def forward(self, x):\n        return torch.tanh(x * {used}) + x\n"
+    )
+    one = bench(text_of(Case("rows", code, "[torch.randn(8, 64)]")))
+    new, (x,) = one.build(one.attempt().candidate), one.inputs
+    new.value = value
+    assert "StarkDifferentiable" in type(new(x.clone().requires_grad_()).grad_fn).__name__
+    for model in (one.model, new):
+        _set("value", other)(model)
+    close(one.model(x), new(x))
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "why"),
+    [
+        ("[n / 8 for n in range(500)]", "self.value[7]", "many numbers"),
+        ("__import__('numpy').ones(3)", "float(self.value[1])", "numpy's"),
+        ("nn.ParameterList([2.0, torch.randn(64)])", "self.value[1] * self.value[0]", "no parameter"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(bench: Callable[..., Bench], made: str, used: str, why: str) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.value = {made}\n\n    def forward(self, x):\n        return torch.tanh(x * {used}) + x\n"
+    )
+    one = bench(text_of(Case("refused", code, "[torch.randn(8, 64)]")))
+    with pytest.raises(NothingToPropose, match=why):
+        one.attempt()
+
+
+@pytest.mark.parametrize("change", ["added", "another", "untied"])
 def test_lists_and_dicts_of_parameters_are_named_as_the_user_would(bench: Callable[..., Bench], change: str) -> None:
     one = bench(text_of(Case("held", HELD, "[torch.randn(8, 64)]")))
     candidate = one.attempt().candidate
@@ -545,6 +595,8 @@ def test_lists_and_dicts_of_parameters_are_named_as_the_user_would(bench: Callab
     for model in (one.model, new):
         if change == "added":
             model.scales.append(torch.full([64], 0.5))
+        elif change == "untied":
+            model.again[0][0] = torch.nn.Parameter(torch.full([64], 0.5))
         else:
             model.shifts["a-b"] = torch.nn.Parameter(torch.full([64], 0.5))
     close(one.model(x), new(x))

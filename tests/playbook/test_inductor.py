@@ -33,6 +33,7 @@ from stark_lsp.judge.analysis import NotTraceable, inductor
 from stark_lsp.playbook.design import read_design
 from stark_lsp.playbook.inductor import guards, reader
 from stark_lsp.playbook.inductor.proposal import PLAIN, AsCompiled, Recipes
+from stark_lsp.playbook.inductor.reader import CannotEmit
 from stark_lsp.playbook.inductor.recipes import STRATEGY, Switches
 
 from .conftest import Bench, close
@@ -353,6 +354,49 @@ def test_weights_that_are_one_may_be_untied(bench: Callable[..., Bench]) -> None
         close(made.one.model(x), made.new(x))
 
 
+GROWING = f"""{HEAD}class Model(nn.Module):
+    def __init__(self, n=3):
+        super().__init__()
+        self.scales = nn.ParameterList([torch.full([96], 0.5 + i / 8) for i in range(n)])
+        self.shifts = nn.ParameterDict({{str(i): torch.full([96], i / 8) for i in range(n)}})
+        self.first = nn.Parameter(torch.ones(96))
+        self.last = self.first
+
+    def forward(self, x):
+        for scale in self.scales:
+            x = torch.tanh(x * scale)
+        for shift in self.shifts.values():
+            x = torch.sigmoid(x + shift)
+        return x * self.first + self.last
+
+
+def get_inputs():
+    return [torch.randn(16, 96)]
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.scales.append(torch.full([96], 2.0)),
+        lambda model: model.scales.append(2.0),
+        lambda model: model.shifts.update({"more": torch.full([96], 2.0)}),
+        lambda model: setattr(model, "last", torch.nn.Parameter(torch.zeros(96))),
+    ],
+    ids=["a parameter", "a number", "a key", "untied"],
+)
+def test_lists_of_parameters_may_grow(change: Callable[[Any], object], bench: Callable[..., Bench]) -> None:
+    made = write(bench(GROWING))
+    with made.by_kernels():
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+    deeper = type(made.new)(4)
+    for model in (made.one.model, made.new):
+        change(model)
+    with made.by_kernels(False):
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+    close(type(made.one.model)(4)(*made.one.inputs), deeper(*made.one.inputs))
+
+
 PLAIN_TENSORS = f"""{HEAD}class Part(nn.Module):
     def __init__(self):
         super().__init__()
@@ -622,10 +666,24 @@ def test_tensors_made_of_numbers_are_made_once(bench: Callable[..., Bench]) -> N
     with made.by_kernels():
         agree = zip(*(gradients(model, made.one.inputs) for model in (made.one.model, made.new)), strict=True)
         assert all(torch.allclose(one, other, atol=1e-5) for one, other in agree)
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with made.by_kernels(False):
+            close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+    finally:
+        torch.set_default_dtype(usual)
     for model in (made.one.model, made.new):
         model.pairs[3] = (9, 9)
     with made.by_kernels(False):
         close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+
+
+@pytest.mark.parametrize("held", ["list(range(65))", "set(range(20))", "__import__('numpy').arange(20)"])
+def test_tensors_of_numbers_that_nobody_asks_for_are_refused(held: str, bench: Callable[..., Bench]) -> None:
+    text = NUMBERS.replace("self.pairs = [", f"self.held = {held}\n        self.pairs = [")
+    with pytest.raises(CannotEmit, match="a constant"):
+        write(bench(text))
 
 
 def test_a_class_that_logs_is_taken_as_a_whole(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:

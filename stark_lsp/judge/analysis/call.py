@@ -17,7 +17,7 @@ from . import parts
 from .constants import globals_of
 from .frames import NotTraceable
 from .inductor_step import argument, key
-from .patches import module_paths, tensor_path
+from .patches import tied
 
 _HERE = "\0"
 
@@ -80,19 +80,6 @@ class Call:
         """Return what to raise where calls draw numbers."""
         return NotTraceable("it is random" + (" in training mode" if self.module.training else ""))
 
-    def _tied(self) -> list[tuple[str, str]]:
-        """Return the parameters of several parts that are one, which somebody may untie."""
-        found: dict[int, tuple[str, Any]] = {}
-        pairs = []
-        paths = module_paths(self.module)
-        for part in self.module.modules():
-            for name, one in part._parameters.items():
-                expression = tensor_path(paths[id(part)], part, name)
-                first, owner = found.setdefault(id(one), (expression, part))
-                if one is not None and owner is not part:
-                    pairs.append((expression, first))
-        return pairs
-
     def _led(self, result: Any, known: Mapping[str, Any]) -> list[bool]:
         """Return from which tensors of a result a gradient leads back; from all where it does not run with gradients.
 
@@ -121,7 +108,7 @@ class Call:
             "arguments": [argument(value, names) for value in arguments],
             "result": text,
             "ends": ends,
-            "tied": self._tied(),
+            "tied": tied(self.module),
             "mode_matters": self._mode_matters,
             "changes": changed,
             "module": self._digest,

@@ -18,7 +18,7 @@ import torch
 
 from ...contract.errors import first_line
 from ..correctness import forward
-from . import inductor_gpu, inductor_step, rewrites
+from . import inductor_gpu, inductor_step, parts, rewrites
 from .call import Call
 from .frames import NotTraceable
 from .rewrites.own import Own
@@ -135,7 +135,8 @@ def program(
     runs = 2 if step else 1
     if len(codes) != runs or len(seen.calls) != 2 * runs:
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
-    code, *behind_it = (_with_numbers(str(one), held) for one, held in zip(codes, seen.held[-runs:]))
+    held = [{} if parts.unasked(module) else one for one in seen.held[-runs:]]
+    code, *behind_it = (_with_numbers(str(one), numbers) for one, numbers in zip(codes, held))
     if any(RANDOM.search(str(one)) for one in codes) or (draws and not module.training):
         raise call.random()
     changed = call.changed()
@@ -151,6 +152,7 @@ def program(
         "rewrites": seen.fitting,
         "errors": seen.own.errors,
         "draws": draws,
+        "default": str(torch.get_default_dtype()),
         **call.told(arguments, outputs, result, changed),
         **more,
     }

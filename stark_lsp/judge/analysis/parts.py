@@ -20,7 +20,7 @@ import torch
 
 from .constants import globals_of, reached
 from .frames import NotTraceable
-from .patches import MANGLED, module_paths
+from .patches import MANGLED, OF_TENSORS, module_paths
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
 """Words in the names of torch's classes that do something else in training."""
@@ -32,6 +32,8 @@ FEW = 64
 DEEP = 2
 """So many objects deep what a configuration holds is looked for."""
 PLAIN = (type(None), bool, int, str, torch.dtype)
+SIZES = ("_size", "_keys")
+"""What lists and dicts of parameters know of how much they hold."""
 MODULES = vars(torch.nn.Module()).keys()
 """Attributes that every module has."""
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -60,7 +62,7 @@ def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, di
                 held |= {name: one for name, one in vars(kind).items() if not isinstance(one, FUNCTIONS)}
         held |= vars(part)
         written = {name: _written(one) for name, one in _settings(held, mode_matters).items()}
-        if "" in written.values() or (path and _hooks(part)):
+        if "" in written.values() or (path and _hooks(part)) or isinstance(part, OF_TENSORS):
             return []
         found.append((path, kind_of(part), written))
     return found
@@ -80,7 +82,7 @@ def _same(place: Any, function: Any) -> bool:
 
 
 def _settings(held: Mapping[str, Any], mode_matters: bool) -> dict[str, Any]:
-    names = [name for name in sorted(held) if name[0] != "_" and (mode_matters or name != "training")]
+    names = [one for one in sorted(held) if (one[0] != "_" or one in SIZES) and (mode_matters or one != "training")]
     return {name: held[name] for name in names if is_plain(held[name])}
 
 
@@ -113,6 +115,17 @@ def plain_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
         for path, name, one in found
         if type(one) is torch.Tensor and not one.requires_grad and not TAKEN.match(name) and not MANGLED.match(name)
     ]
+
+
+def unasked(module: torch.nn.Module) -> bool:
+    """Whether a part holds numbers that no condition asks for, as a long list, a set or an array of numpy's does."""
+    held = [one for part in module.modules() for name, one in vars(part).items() if name not in MODULES]
+    kinds = (list, tuple, dict, set, frozenset, range)
+    return any(
+        type(one).__module__ == "numpy" or (isinstance(one, kinds) and not is_plain(one))
+        for one in held
+        if not (isinstance(one, (list, tuple)) and any(isinstance(x, (torch.Tensor, torch.nn.Module)) for x in one))
+    )
 
 
 def by_name(module: torch.nn.Module) -> dict[str, Any]:

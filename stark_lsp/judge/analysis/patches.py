@@ -24,8 +24,11 @@ from .values import TracedDict, TracedFloat, TracedInt, expr_of, fact, plain, tr
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 """Modules of torch.nn that only call others: recorded through."""
-HOLDERS = (*CONTAINERS, torch.nn.ParameterList, torch.nn.ParameterDict)
+OF_TENSORS = (torch.nn.ParameterList, torch.nn.ParameterDict)
+HOLDERS = (*CONTAINERS, *OF_TENSORS)
 """Those, and modules of torch.nn that only hold tensors."""
+LONG = 400
+"""So many characters a row of numbers may have that a forward asks for at each call."""
 MANGLED = re.compile(r"_[A-Za-z]\w*__\w*(?<!__)$")
 """Names that Python makes of a class's own with two underscores; the new class is called otherwise, and they too."""
 _OWN = {*vars(torch.nn.Module), *vars(torch.nn.Module())} - {"training"}
@@ -99,6 +102,20 @@ def tensor_path(path: str, module: torch.nn.Module, name: str) -> str:
     return path + (_item(module, name) or f".get_{get}({name!r})")
 
 
+def tied(root: torch.nn.Module) -> list[tuple[str, str]]:
+    """Return the expressions of parameters that are one, which somebody may untie."""
+    found: dict[int, str] = {}
+    pairs = []
+    paths = module_paths(root)
+    for part in root.modules():
+        for name, one in part._parameters.items():
+            expression = tensor_path(paths[id(part)], part, name)
+            first = found.setdefault(id(one), expression)
+            if one is not None and first != expression:
+                pairs.append((expression, first))
+    return pairs
+
+
 @dataclass(eq=False)
 class Attributes:
     """Notes the numbers, switches and texts the code reads from the user's modules."""
@@ -125,7 +142,8 @@ class Attributes:
             name = f"nn.{cls.__name__}" if getattr(torch.nn, cls.__name__, None) is cls else cls.__name__
             self.followed[path] = {"class": name, "named": self.namespace.get(name) is cls}
             if isinstance(module, HOLDERS):
-                self.followed[path]["length"] = len(module._modules) + len(module._parameters)
+                keys = isinstance(module, torch.nn.ParameterDict)
+                self.followed[path]["length"] = tuple(module) if keys else len(module)
 
     def used(self, path: str) -> None:
         """Note that a part or tensor is used; code that goes through what it lies in may use as many as there are."""
@@ -156,6 +174,12 @@ class Attributes:
             return track(value, ["self", expression], self.recorder.note)
         if isinstance(value, (FunctionType, BuiltinFunctionType, MethodType)):
             self.read[f"getattr({expression}, '__name__', None)"] = value.__name__
+        if type(value).__module__ == "numpy":
+            raise NotTraceable(f"forward reads {expression}, which is numpy's", *self.recorder.here())
+        if _is_of_numbers(value):
+            if len(repr(value)) > LONG:
+                raise NotTraceable(f"forward reads {expression}, which holds many numbers", *self.recorder.here())
+            self.read[f"repr({expression})"] = repr(value)
         if type(value) is dict:
             return self._dicts.setdefault(expression, TracedDict(value, expression, self._note))
         if hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
@@ -163,6 +187,12 @@ class Attributes:
             for member, content in members[:32]:
                 self.read[f"{expression}.{member}"] = number(content)
         return value
+
+
+def _is_of_numbers(value: Any) -> bool:
+    """Whether a value is a row of numbers or texts, or of such rows."""
+    rows = isinstance(value, (list, tuple, set, frozenset, range))
+    return rows and all(is_literal(item) or _is_of_numbers(item) for item in value)
 
 
 @contextlib.contextmanager

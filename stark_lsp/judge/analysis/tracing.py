@@ -17,7 +17,7 @@ from . import cost
 from .constants import globals_of
 from .encode import number
 from .frames import NotTraceable
-from .patches import HOLDERS, Attributes, is_leaf, module_paths, patched, tensor_path
+from .patches import HOLDERS, OF_TENSORS, Attributes, is_leaf, module_paths, patched, tensor_path, tied
 from .recorder import Recorder
 from .values import track
 
@@ -49,6 +49,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
         containers = {paths[id(child)]: child for child in module.modules() if isinstance(child, HOLDERS)}
         attributes = Attributes(recorder, paths, globals_of(type(module)), containers)
+        attributes.read |= {f"({one} is {other})": True for one, other in tied(module)}
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
@@ -60,6 +61,12 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         for node in recorder.nodes:
             if node["op"] == "attribute":
                 attributes.used(node["target"])
+        for path, one in containers.items():
+            if isinstance(one, OF_TENSORS):
+                attributes.follow(one)
+                held = one.values() if isinstance(one, torch.nn.ParameterDict) else one
+                if not all(isinstance(value, torch.Tensor) for value in held):
+                    raise NotTraceable(f"{path} holds what is no parameter")
     return {
         "device": device.type,
         "total_ms": total_ms,

@@ -47,6 +47,8 @@ class _Wide(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         func = torch.Tensor.double if func in _CASTS else func
         named = {name: _wide(one) for name, one in (kwargs or {}).items()}
+        if func is torch.Tensor.view and any(isinstance(one, torch.dtype) for one in (*args, *named.values())):
+            raise TypeError("it reads the bits of a number, which has others in float64")
         return func(*map(_wide, args), **named)
 
 

@@ -161,6 +161,9 @@ class _Arguments:
         self.weights = {_path(text): one for text, one in by_expression.items() if text.startswith("self.")}
         if not self.inputs:
             raise CannotEmit("its program takes no input")
+        odd = [path for path in self.weights if not re.fullmatch(r"[^\W\d]\w*(\.[\w -]+)*", path)]
+        if odd:
+            raise CannotEmit(f"a tensor that it holds is called {odd[0]}")
         self.spelled = {name: f"numbers{place}" for place, name in enumerate(program.numbers)}
         taken = {*_OURS, *names.values(), *self.spelled.values()}
         called: dict[str, str] = {}
@@ -293,6 +296,8 @@ def _forward(
     # Nobody compiles, traces or is told of operators.
     wanted = ["not (torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack())"]
     wanted += ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
+    numbers = "= torch.tensor(" in code
+    wanted += [f"torch.get_default_dtype() is {made['default']}"] if numbers and "default" in made else []
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
     wanted += [*(named or ()), *(f"{one} is {other}" for one, other in made.get("tied", ()))]
     first = arguments.inputs[0]["expression"]
