@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 import torch.nn.utils.prune
@@ -547,11 +548,12 @@ def _set(name: str, value: Any) -> Callable[[Any], object]:
         ([[1.0], [2.0]], "sum(a for a, in self.value)", [[1.0]]),
         (range(3), "sum(self.value)", range(4)),
         (float("inf"), "min(self.value, 2.0)", 1.0),
+        (numpy.int64(3), "int(self.value)", 4),
     ],
-    ids=["long", "nested", "shorter", "range", "infinite"],
+    ids=["long", "nested", "shorter", "range", "infinite", "numpy's"],
 )
 def test_rows_of_numbers_are_asked_for(bench: Callable[..., Bench], value: Any, used: str, other: Any) -> None:
-    text = repr(value).replace("inf", 'float("inf")')
+    text = repr(value).replace("inf", 'float("inf")').replace("np.", "__import__('numpy').")
     code = (
         "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         f"        self.value = {text}\n\n    def forward(self, x):\n        return torch.tanh(x * {used}) + x\n"

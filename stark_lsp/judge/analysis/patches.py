@@ -175,6 +175,10 @@ class Attributes:
         if isinstance(value, (FunctionType, BuiltinFunctionType, MethodType)):
             self.read[f"getattr({expression}, '__name__', None)"] = value.__name__
         if type(value).__module__ == "numpy":
+            one = value.item() if getattr(value, "shape", None) == () else None
+            if isinstance(one, (int, float)) and not isinstance(one, bool):
+                self.read[expression] = number(one)
+                return value
             raise NotTraceable(f"forward reads {expression}, which is numpy's", *self.recorder.here())
         if _is_of_numbers(value):
             if len(repr(value)) > LONG:
