@@ -536,6 +536,25 @@ HELD = """class Model(nn.Module):
 """
 
 
+SHARED = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.head.weight = self.body.weight
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)) * 2 + 1)
+"""
+
+
+def test_a_head_that_shares_a_weight_may_be_replaced(bench: Callable[..., Bench]) -> None:
+    one = bench(text_of(Case("shared", SHARED, "[torch.randn(8, 64)]")))
+    new = one.build(one.attempt().candidate)
+    for model in (one.model, new):
+        model.head = torch.nn.Identity()
+    close(one.model(*one.inputs), new(*one.inputs))
+
+
 def _set(name: str, value: Any) -> Callable[[Any], object]:
     return lambda model: setattr(model, name, value)
 

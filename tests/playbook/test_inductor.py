@@ -447,6 +447,16 @@ def test_tensors_that_are_attributes_alone_are_read_anew(
 
 
 @pytest.mark.usefixtures("_said")
+def test_a_part_that_shares_a_weight_may_be_replaced(bench: Callable[..., Bench]) -> None:
+    tied = "self.norm = Scaled(eps)\n        self.end = Scaled(eps)\n        self.end.weight = self.norm.weight"
+    made = write(bench(SCALED.replace("self.norm = Scaled(eps)", tied).replace(".cumsum(0)", "* self.end(x)")))
+    for model in (made.one.model, made.new):
+        model.end = torch.nn.Identity()
+    with made.by_kernels(False):
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+
+
+@pytest.mark.usefixtures("_said")
 def test_an_input_may_be_called_weights(bench: Callable[..., Bench]) -> None:
     text = SCALED.replace("x):\n        return torch.tanh(", "x, weights):\n        return weights * torch.tanh(")
     made = write(bench(text.replace("96)]\n", "96), torch.randn(96)]\n")))

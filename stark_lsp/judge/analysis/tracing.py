@@ -49,7 +49,6 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
         containers = {paths[id(child)]: child for child in module.modules() if isinstance(child, HOLDERS)}
         attributes = Attributes(recorder, paths, globals_of(type(module)), containers)
-        attributes.read |= {f"({one} is {other})": True for one, other in tied(module)}
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
@@ -58,9 +57,12 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
             recorder.quiet = True
         recorder.quiet = False
         output = recorder.result(out)
-        for node in recorder.nodes:
-            if node["op"] == "attribute":
-                attributes.used(node["target"])
+        targets = dict.fromkeys(node["target"] for node in recorder.nodes if node["op"] == "attribute")
+        for target in targets:
+            attributes.used(target)
+        # What only other modules read, as a head that shares an embedding's weight, may be replaced.
+        read = [pair for pair in tied(module) if targets.keys() & set(pair)]
+        attributes.read |= {f"({one} is {other})": True for one, other in read}
         for path, one in containers.items():
             if isinstance(one, OF_TENSORS):
                 attributes.follow(one)

@@ -299,7 +299,7 @@ def _forward(
     numbers = "= torch.tensor(" in code
     wanted += [f"torch.get_default_dtype() is {made['default']}"] if numbers and "default" in made else []
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
-    wanted += [*(named or ()), *(f"{one} is {other}" for one, other in made.get("tied", ()))]
+    wanted += named or ()
     first = arguments.inputs[0]["expression"]
     if made["values"] or named is None:  # which compare what only stands for a tensor, or for a value
         wanted.append(f"type({first}) in (torch.Tensor, torch.nn.Parameter)")
@@ -312,6 +312,8 @@ def _forward(
         weights = "weights" if "weights" not in forward.parameters else "_weights"
         look = f'_stark_weights(self, {first}, _WEIGHTS_{tag}, "{made["module"]}", {made["mode_matters"]})'
         wanted.append(f"({weights} := {look}) is not None")
+    # Behind what says that these parts are there.
+    wanted += [f"{one} is {other}" for one, other in made.get("tied", ())]
     wanted += [guards.holds(one, value) for one, value in made.get("reads", ())]
     head = f"if {' and '.join(wanted)}:"
     if len(head) > triton.WIDTH - 8:
