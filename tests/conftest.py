@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Other tests use the cores too, so a thread that waits for its neighbour waits until that gets a core: tests that
@@ -20,9 +20,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 for name, value in {"GOMP_SPINCOUNT": "100", "KMP_BLOCKTIME": "1"}.items():
     os.environ.setdefault(name, value)
 
-# No deadline: how long an example takes depends on the machine, and belongs into benchmarks.
-settings.register_profile("same", max_examples=60, derandomize=True, database=None, deadline=None, print_blob=True)
-settings.register_profile("search", max_examples=2000, database=None, deadline=None, print_blob=True)
+# No deadline, and no check of how fast examples are drawn: how long either takes depends on the machine.
+SLOW = [HealthCheck.too_slow]
+settings.register_profile(
+    "same", max_examples=60, derandomize=True, database=None, deadline=None, print_blob=True, suppress_health_check=SLOW
+)
+settings.register_profile(
+    "search", max_examples=2000, database=None, deadline=None, print_blob=True, suppress_health_check=SLOW
+)
 settings.load_profile("same")
 
 
