@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from . import parts
 from .constants import globals_of
 from .frames import NotTraceable
 from .inductor_step import argument, key
+from .items import Items
 from .patches import tied
 
 _HERE = "\0"
@@ -28,20 +28,25 @@ class Call:
     def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
         self.module, self._given = module, (args, kwargs)
-        self.named = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
+        bound.apply_defaults()
+        self.named: list[tuple[str, torch.Tensor]] = []
         """Inputs, and tensors that the module holds, each with the expression it has in `forward`."""
+        self._others = {name: one for name, one in bound.arguments.items() if not isinstance(one, torch.Tensor)}
+        """Arguments that are no tensors but may hold some, and lists of tensors that parts hold, by expression."""
+        for name, value in bound.arguments.items():
+            self.named += [(name, value)] if name not in self._others else Items(value, name).tensors
+        self._inputs = self.named[:]
         for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
             self.named.append((parts.expression(path), tensor))
         devices = {tensor.device for _, tensor in self.named}
         self.named += [one for one in parts.plain_tensors(module) if one[1].device in devices]
-        bound.apply_defaults()
-        self._values = {name: one for name, one in bound.arguments.items() if not isinstance(one, torch.Tensor)}
-        """Arguments that are no tensors, which the program holds as constants."""
-        for name, value in self._values.items():
-            if not (value is None or isinstance(value, (bool, int, float, str))):
-                raise NotTraceable(f"its input {name} is a {type(value).__name__}")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise NotTraceable(f"its input {name} is {value}")
+        self._listed: set[str] = set()
+        for text, value in parts.lists_of_tensors(module):
+            if {one.device for one in value} <= devices:
+                self._others[text] = value
+                self.named += (found := Items(value, text).tensors)
+                self._listed |= {one for one, _ in found}
+        self._began = self._inside()
         if any(type(part).__module__.startswith("transformers.") for part in module.modules()):
             # A first call may install hooks, as later ones find them.
             with torch.no_grad(), state.kept(module):
@@ -54,15 +59,20 @@ class Call:
 
     def buffers(self) -> dict[str, torch.Tensor]:
         """Return what the module holds and does not learn."""
-        held = [(text, one) for text, one in self.named if text.startswith("self.")]
+        held = [(text, one) for text, one in self.named if text.startswith("self.") and text not in self._listed]
         return {text: one for text, one in held if not isinstance(one, torch.nn.Parameter)}
 
     def changed(self) -> list[str]:
         """Return the expressions of the buffers that calls have changed."""
         changed = {text for (text, tensor), version in zip(self.named, self._before) if tensor._version != version}
-        if not changed <= self.buffers().keys():
+        if not changed <= self.buffers().keys() or self._inside() != self._began:
             raise NotTraceable("it changes its inputs in place")
         return sorted(changed)
+
+    def _inside(self) -> list[Any]:
+        """Return what arguments that are no tensors, and lists of tensors, hold."""
+        found = [Items(value, text) for text, value in self._others.items()]
+        return [(one.asks, [(text, id(tensor)) for text, tensor in one.tensors]) for one in found]
 
     def keep_settings(self) -> None:
         """Raise `NotTraceable` if calls have not left the module's settings as they were."""
@@ -104,8 +114,12 @@ class Call:
         names = {key(tensor): expression for expression, tensor in reversed(self.named)}
         known = globals_of(type(self.module))
         text, ends = _result(result, outputs, known, self._led(result, known))
+        read = {key(value) for value in arguments if isinstance(value, torch.Tensor)}
+        unread = [(expression, one) for expression, one in self._inputs if key(one) not in read]
         return {
             "arguments": [argument(value, names) for value in arguments],
+            "unread": [argument(one, {key(one): expression}) for expression, one in unread],
+            "others": {text: Items(value, text).told() for text, value in self._others.items()},
             "result": text,
             "ends": ends,
             "tied": tied(self.module),
@@ -114,7 +128,6 @@ class Call:
             "module": self._digest,
             "parts": parts.told(self.module, self._mode_matters),
             "reads": self._reads_still(),
-            "values": self._values,
         }
 
 

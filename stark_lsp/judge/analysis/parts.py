@@ -117,6 +117,17 @@ def plain_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     ]
 
 
+def lists_of_tensors(module: torch.nn.Module) -> list[tuple[str, Any]]:
+    """Return the lists and tuples of tensors alone that parts hold, by the expressions that they have in `forward`."""
+    found = [(path, *item) for path, part in module.named_modules() for item in vars(part).items()]
+    return [
+        (expression(f"{path}.{name}".lstrip(".")), held)
+        for path, name, held in found
+        if type(held) in (tuple, list) and held and not TAKEN.match(name) and not MANGLED.match(name)
+        if all(type(one) is torch.Tensor and not one.requires_grad for one in held)
+    ]
+
+
 def unasked(module: torch.nn.Module) -> bool:
     """Whether a part holds numbers that no condition asks for, as a long list, a set or an array of numpy's does."""
     held = [one for part in module.modules() for name, one in vars(part).items() if name not in MODULES]

@@ -157,17 +157,21 @@ class _Arguments:
 
     def __init__(self, program: Program, made: Mapping[str, Any], names: Mapping[str, str]) -> None:
         by_expression = {one["expression"]: one for one in made["arguments"]}
+        own = {text: one for text, one in by_expression.items() if text.startswith("self.")}
+        listed = {text: own.pop(text) for one in made["others"].values() for text in one["tensors"] if text in own}
         self.inputs = [one for text, one in by_expression.items() if not text.startswith("self.")]
-        self.weights = {_path(text): one for text, one in by_expression.items() if text.startswith("self.")}
+        self.weights = {_path(text): one for text, one in own.items()}
         if not self.inputs:
             raise CannotEmit("its program takes no input")
+        unread = {f"unread{place}": one for place, one in enumerate(made["unread"])}
+        self.inputs += [*unread.values(), *listed.values()]  # lists of tensors are not where parts have weights
         odd = [path for path in self.weights if not re.fullmatch(r"[^\W\d]\w*(\.[\w -]+)*", path)]
         if odd:
             raise CannotEmit(f"a tensor that it holds is called {odd[0]}")
         self.spelled = {name: f"numbers{place}" for place, name in enumerate(program.numbers)}
         taken = {*_OURS, *names.values(), *self.spelled.values()}
         called: dict[str, str] = {}
-        for given, one in zip(program.arguments, made["arguments"], strict=True):
+        for given, one in [*zip(program.arguments, made["arguments"], strict=True), *unread.items()]:
             expression = one["expression"]
             if expression not in called:
                 plain = re.sub(r"\W+", "_", expression.removeprefix("self.")).strip("_")
@@ -213,10 +217,14 @@ def _path(expression: str) -> str:
 def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
     """Return the method that computes the same in PyTorch, from the same tensors and as the same row of results."""
     inputs = [one["expression"] for one in arguments.inputs]
-    given = [name if name.isidentifier() else f"x{place}" for place, name in enumerate(inputs)]
-    missing = [name for name in forward.parameters if name not in {*given, *made["values"]}]
+    given = [name if name.isidentifier() else f"_x{place}" for place, name in enumerate(inputs)]
+    others = {name: one for name, one in made["others"].items() if name in forward.parameters}
+    needed = [*forward.parameters, *(leaf for one in others.values() for leaf in one["tensors"])]
+    missing = [name for name in needed if name not in {*inputs, *others}]
     if missing:
         raise CannotEmit(f"the input {missing[0]} is not a tensor that the program reads")
+    for text, name in (pair for pair in zip(inputs, given, strict=True) if not pair[0].isidentifier()):
+        others = {key: {**one, "text": one["text"].replace(text, name)} for key, one in others.items()}
     places = _places(ast.parse(made["result"], mode="eval").body)
     if sorted(places) != list(range(len(places))):
         raise CannotEmit("its program returns more than the module")
@@ -225,7 +233,7 @@ def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> l
         given, out = ["_began", *given], f"_stark_from(_began, {as_tuple(made['changes'])}, lambda: {out})"
     return [
         f"def _form(self, {', '.join(given)}):",
-        *(f"    {name} = {value!r}" for name, value in made["values"].items()),
+        *(line for name, one in others.items() for line in triton.wrapped(f"    {name} = {one['text']}")),
         *triton.wrapped(f"    out = {out}"),
         f"    return {as_tuple([f'out{places[place]}' for place in range(len(places))])}",
     ]
@@ -278,7 +286,7 @@ def _method(
 def _is_plain(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> bool:
     """Whether the old forward, as it is called, is the form: it takes the inputs alone, and returns one tensor."""
     inputs = ", ".join(one["expression"] for one in arguments.inputs)
-    return made["result"] == "out[0]" and not made["changes"] and not made["values"] and forward.call == inputs
+    return made["result"] == "out[0]" and not made["changes"] and not made["others"] and forward.call == inputs
 
 
 def _forward(
@@ -301,11 +309,11 @@ def _forward(
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
     wanted += named or ()
     first = arguments.inputs[0]["expression"]
-    if made["values"] or named is None:  # which compare what only stands for a tensor, or for a value
+    others = {text: one for text, one in made["others"].items() if not text.startswith("self.")}
+    wanted += [ask for one in others.values() if one["tensors"] for ask in one["asks"]]
+    if others or named is None:  # which compare what only stands for a tensor, or for a value
         wanted.append(f"type({first}) in (torch.Tensor, torch.nn.Parameter)")
-    for parameter, value in made["values"].items():
-        plainly = value is None or isinstance(value, bool)
-        wanted.append(f"{parameter} is {value}" if plainly else f"{parameter} == {value!r}")
+    wanted += [ask for one in others.values() if not one["tensors"] for ask in one["asks"]]
     places = [path.rpartition(".") for path in arguments.weights]
     weights = as_tuple([f'{guards.held(part)}("{name}")' if part else f"self.{name}" for part, _, name in places])
     if named is None:
@@ -315,6 +323,7 @@ def _forward(
     # Behind what says that these parts are there.
     wanted += [f"{one} is {other}" for one, other in made.get("tied", ())]
     wanted += [guards.holds(one, value) for one, value in made.get("reads", ())]
+    wanted += [ask for text, one in made["others"].items() if text not in others for ask in one["asks"]]
     head = f"if {' and '.join(wanted)}:"
     if len(head) > triton.WIDTH - 8:
         rows = [part[8:] for one in wanted for part in triton.wrapped(" " * 12 + f"and {one}")]

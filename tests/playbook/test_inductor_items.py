@@ -1,0 +1,163 @@
+"""Inputs in tuples, lists and dicts, and lists of tensors that parts hold, in what torch.compile writes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from stark_lsp.judge.analysis import NotTraceable
+
+from .conftest import Bench, close
+from .playbook_cases import HEAD
+from .test_inductor import STEP, write
+
+pytestmark = pytest.mark.usefixtures("several_threads")
+
+ROTARY = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Linear(16, 16)
+
+    def forward(self, x, position_embeddings, *rest, scale=1.0, **more):
+        cos, sin = position_embeddings
+        q = self.query(x)
+        a, b = q.chunk(2, -1)
+        return torch.tanh(q * cos + torch.cat((-b, a), -1) * sin) * scale
+
+
+def get_inputs():
+    return [torch.randn(4, 8, 16), (torch.rand(8, 16), torch.rand(8, 16))]
+"""
+PYRAMID = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lateral = nn.ModuleList(nn.Conv2d(c, 8, 1) for c in (4, 6))
+
+    def forward(self, features):
+        fine, coarse = (one(x).tanh() for one, x in zip(self.lateral, features))
+        return [F.interpolate(coarse, size=features[2].shape[-2:]), fine]
+
+
+def get_inputs():
+    return [[torch.randn(2, 4, 8, 8), torch.randn(2, 6, 4, 4), torch.randn(2, 8, 12, 12)]]
+"""
+STATE = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(8, 8)
+
+    def forward(self, batch):
+        (h, c), step = batch["state"], batch["step"]
+        h = torch.tanh(self.cell(batch["x"]) + h) * step
+        return {{"y": h * c.sigmoid(), "state": (h, c * 2)}}
+
+
+def get_inputs():
+    return [{{"x": torch.randn(4, 8), "state": (torch.randn(4, 8), torch.randn(4, 8)), "step": 3, "mask": None}}]
+"""
+ANCHORS = f"""{HEAD}class Boxes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = [torch.full((3, 4), 0.5), torch.full((3, 4), 1.5)]
+
+    def forward(self, x):
+        return [(x[:, None] * cell.to(x.dtype)).tanh() for cell in self.cells]
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(4))
+        self.boxes = Boxes()
+
+    def forward(self, x):
+        return torch.cat(self.boxes(x * self.scale), 1)
+
+
+def get_inputs():
+    return [torch.randn(8, 4)]
+"""
+
+
+def flat(tree: Any) -> list[torch.Tensor]:
+    """Return the tensors of a nest, in order."""
+    return [one for one in torch.utils._pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
+
+
+def _or_next(found: Iterator[torch.Tensor], leaf: Any) -> Any:
+    return next(found) if isinstance(leaf, torch.Tensor) else leaf
+
+
+@pytest.mark.parametrize("recipe", [None, STEP], ids=["forward", "backward"])
+@pytest.mark.parametrize("text", [ROTARY, PYRAMID, STATE], ids=["tuple", "list", "dict"])
+def test_each_tensor_within_an_input_is_one_of_the_programs(
+    text: str, recipe: dict[str, Any] | None, bench: Callable[..., Bench]
+) -> None:
+    one = bench(text)
+    one.model.train(recipe is not None)
+    made = write(one, recipe)
+    made.new.train(recipe is not None)
+    results, slopes = [], []
+    for model in (one.model, made.new):
+        leaves = [x.detach().requires_grad_() for x in flat(one.inputs)]
+        found = iter(leaves)
+        given = torch.utils._pytree.tree_map(functools.partial(_or_next, found), one.inputs)
+        with made.by_kernels(model is made.new):
+            out = model(*given)
+        results.append(out)
+        sum((x.square().mean() for x in flat(out)), torch.zeros(())).backward()
+        slopes.append([x.grad for x in (*leaves, *model.parameters())])
+    close(results[1], results[0])
+    for expected, gradient in zip(*slopes, strict=True):
+        torch.testing.assert_close(gradient, expected)
+
+
+OTHERS: dict[str, tuple[str, Callable[..., list[Any]]]] = {
+    "a list": (ROTARY, lambda x, at: [x, [*at]]),
+    "another length": (ROTARY, lambda x, at: [x, at, x]),
+    "another shape": (ROTARY, lambda x, at: [x, (at[0], at[1][:1])]),
+    "more of a list": (PYRAMID, lambda xs: [[*xs, xs[0]]]),
+    "another shape of what is not read": (PYRAMID, lambda xs: [[*xs[:2], xs[2][..., :6, :6]]]),
+    "another number": (STATE, lambda b: [{**b, "step": 2}]),
+    "a tensor for nothing": (STATE, lambda b: [{**b, "mask": b["x"]}]),
+    "another key": (STATE, lambda b: [{**b, "more": b["x"]}]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_kinds_and_lengths_are_handed_over(name: str, bench: Callable[..., Bench]) -> None:
+    text, change = OTHERS[name]
+    made = write(bench(text))
+    given = change(*made.one.inputs)
+    with torch.no_grad(), made.by_kernels(False):
+        close(made.new(*given), made.one.model(*given))
+    with torch.no_grad(), made.by_kernels():
+        made.new(*made.one.inputs)
+
+
+def test_keywords_that_nobody_gave_are_asked_for(bench: Callable[..., Bench]) -> None:
+    made = write(bench(ROTARY))
+    with torch.no_grad(), made.by_kernels(False):
+        close(made.new(*made.one.inputs, other=1), made.one.model(*made.one.inputs, other=1))
+
+
+def test_what_a_call_changes_in_an_input_is_no_constant(bench: Callable[..., Bench]) -> None:
+    text = STATE.replace("        return {", "        batch['x'] = h\n        return {")
+    with pytest.raises(NotTraceable, match="changes its inputs in place"):
+        write(bench(text))
+
+
+def test_lists_of_tensors_that_parts_hold_are_read_anew(bench: Callable[..., Bench]) -> None:
+    made = write(bench(ANCHORS))
+    for new in (made.one.model, made.new):
+        new.boxes.cells[1] = torch.full((3, 4), 0.3)
+    with torch.no_grad(), made.by_kernels():
+        close(made.new(*made.one.inputs), made.one.model(*made.one.inputs))
+    for new in (made.one.model, made.new):
+        new.boxes.cells.append(torch.full((3, 4), 0.7))
+    with torch.no_grad(), made.by_kernels(False):
+        close(made.new(*made.one.inputs), made.one.model(*made.one.inputs))
