@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from stark_lsp.judge.analysis import NotTraceable
+from stark_lsp.judge.correctness import forward
+from stark_lsp.judge.reference import modules
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
@@ -83,13 +84,17 @@ def get_inputs():
 """
 
 
-def flat(tree: Any) -> list[torch.Tensor]:
-    """Return the tensors of a nest, in order."""
-    return [one for one in torch.utils._pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
+def stepped(model: torch.nn.Module, inputs: list[Any]) -> tuple[Any, list[torch.Tensor | None]]:
+    """Return what a model gives, and the gradients of what it is given and of its parameters."""
+    leaves: list[torch.Tensor] = []
 
+    def leaf(x: torch.Tensor) -> torch.Tensor:
+        leaves.append(x.detach().requires_grad_())
+        return leaves[-1]
 
-def _or_next(found: Iterator[torch.Tensor], leaf: Any) -> Any:
-    return next(found) if isinstance(leaf, torch.Tensor) else leaf
+    out = model(*modules.map_tensors(inputs, leaf))
+    sum((x.square().mean() for x in forward.in_order(out)), torch.zeros((), device=leaves[0].device)).backward()
+    return out, [x.grad for x in (*leaves, *model.parameters())]
 
 
 @pytest.mark.parametrize("recipe", [None, STEP], ids=["forward", "backward"])
@@ -101,19 +106,12 @@ def test_each_tensor_within_an_input_is_one_of_the_programs(
     one.model.train(recipe is not None)
     made = write(one, recipe)
     made.new.train(recipe is not None)
-    results, slopes = [], []
-    for model in (one.model, made.new):
-        leaves = [x.detach().requires_grad_() for x in flat(one.inputs)]
-        found = iter(leaves)
-        given = torch.utils._pytree.tree_map(functools.partial(_or_next, found), one.inputs)
-        with made.by_kernels(model is made.new):
-            out = model(*given)
-        results.append(out)
-        sum((x.square().mean() for x in flat(out)), torch.zeros(())).backward()
-        slopes.append([x.grad for x in (*leaves, *model.parameters())])
-    close(results[1], results[0])
-    for expected, gradient in zip(*slopes, strict=True):
-        torch.testing.assert_close(gradient, expected)
+    expected, slopes = stepped(one.model, one.inputs)
+    with made.by_kernels():
+        found, others = stepped(made.new, one.inputs)
+    close(found, expected)
+    for slope, other in zip(slopes, others, strict=True):
+        torch.testing.assert_close(other, slope)
 
 
 OTHERS: dict[str, tuple[str, Callable[..., list[Any]]]] = {

@@ -25,6 +25,7 @@ from .conftest import Bench, close
 from .test_candidates_on_cuda import moved
 from .test_inductor import NUMBERS, SCALED, STEP, gradients
 from .test_inductor_autocast import all_near, near
+from .test_inductor_items import PYRAMID, ROTARY, STATE, stepped
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
@@ -131,6 +132,23 @@ def test_it_computes_what_the_module_computes(text: str, name: str, bench: Calla
                 torch.testing.assert_close(new(*one.inputs), expected, rtol=1e-4, atol=1e-4)
     for found, other in zip(gradients(new, one.inputs), gradients(one.model, one.inputs), strict=True):
         torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["as compiled", "graph", "captured"])
+@pytest.mark.parametrize("text", [ROTARY, PYRAMID, STATE], ids=["tuple", "list", "dict"])
+def test_each_tensor_within_an_input_is_one_of_the_programs(text: str, name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(text, place=lambda inputs: modules.to_device(inputs, "cuda"))
+    new = written(one, Design(STRATEGY, DESIGNS[name]))
+    for _ in range(2):
+        expected, slopes = stepped(one.model, one.inputs)
+        for weight in (*one.model.parameters(), *new.parameters()):
+            weight.grad = None
+        with by_kernels(new):
+            found, others = stepped(new, one.inputs)
+        close(found, expected)
+        for slope, other in zip(slopes, others, strict=True):
+            torch.testing.assert_close(other, slope, rtol=1e-4, atol=1e-5)
+        one.inputs = modules.map_tensors(one.inputs, lambda x: x * 0.9)
 
 
 @pytest.mark.parametrize("name", ["as compiled", "graph", "captured", "attention", "backward"])
