@@ -67,17 +67,6 @@ _CHANGES = """\
     tensors = (*inputs, *(x if isinstance(x, torch.nn.Parameter) else x.data for x in weights))
     began = [weights[place].clone() for place in {began}]
 """
-_FROM = '''\
-def _stark_from(began, changed, form):
-    """What a form computes from what buffers held before the call; they are left as they are now."""
-    kept = [x.clone() for x in changed]
-    for x, before in zip(changed, began):
-        x.data.copy_(before)  # not by the tensor itself, since autograd holds it for the backward
-    out = form()
-    for x, after in zip(changed, kept):
-        x.data.copy_(after)
-    return out
-'''
 _DRAWS = "    form = _stark_drawing(form, device)\n"
 _UNCAST = 'torch.is_autocast_enabled("{device}") or '
 _CAST = """\
@@ -93,16 +82,6 @@ def _stark_under(on, run):
             return run(*given)
 
     return under
-'''
-_PART = '''\
-def _stark_part(owner, name, kind, /, **held):
-    """What a module's part holds; None where that is of another class, or has hooks, or holds another setting."""
-    part = owner("_modules").get(name)  # by attribute it takes 1 us
-    fits = type(part) is getattr(torch.nn, kind[3:]) if kind[:3] == "nn." else type(part).__name__ == kind
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "forward")
-    fits = fits and (vars(part).items() >= held.items() or all(getattr(part, k, ...) == held[k] for k in held))
-    whole = {**vars(part), **part._parameters, **part._buffers}.get if fits else {}.get
-    return None if any(map(whole, hooks)) or not fits else whole
 '''
 
 
@@ -188,9 +167,10 @@ def text(
     run = run.replace("{apply}", _REPLAYED if replayed else _TRAINED if trained else _APPLY)
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
     whole = [handwritten.written("weights"), handwritten.written("kind")]
-    looks = whole if parts is None else [_PART] * parts
+    looks = whole if parts is None else [handwritten.written("part")] * parts
     drawing = [handwritten.written("drawing")] if draws else []
     form = handwritten.written("differentiable")
     for plain, other in _OWN.items():
         form = form.replace(plain, other)
-    return "\n\n".join([*looks, *drawing, *([_FROM] if changing else []), run, form, *filter(None, [trained])])
+    began = [handwritten.written("began")] if changing else []
+    return "\n\n".join([*looks, *drawing, *began, run, form, *filter(None, [trained])])
