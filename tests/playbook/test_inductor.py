@@ -573,6 +573,31 @@ def test_what_no_gradient_leads_back_from_is_detached(bench: Callable[..., Bench
     torch.testing.assert_close(gradients(made.new, [x]), gradients(made.one.model, [x]))
 
 
+@pytest.mark.parametrize("recipe", [None, STEP], ids=["forward", "backward"])
+def test_what_no_weight_reaches_requires_gradients_with_an_input_alone(
+    recipe: dict[str, Any] | None, bench: Callable[..., Bench]
+) -> None:
+    text = SCALED.replace(".cumsum(0)", "").replace("return torch.tanh", "y = torch.tanh")
+    text = text.replace("self.norm(x))", "self.norm(x)) * self.frozen\n        return y, x.exp() * 2, self.frozen + 1")
+    text = text.replace(
+        "self.norm = ", "self.frozen = nn.Parameter(torch.rand(96), requires_grad=False)\n        self.norm = "
+    )
+    one = bench(text)
+    one.model.train(recipe is not None)
+    made = write(one, recipe)
+    made.new.train(recipe is not None)
+    for given in (made.one.inputs[0], made.one.inputs[0].clone().requires_grad_()):
+        with made.by_kernels():
+            found = made.new(given)
+        expected = made.one.model(given)
+        assert [x.requires_grad for x in found[:2]] == [x.requires_grad for x in expected[:2]]
+        close(expected, found)
+    torch.testing.assert_close(gradients(made.new, [given]), gradients(made.one.model, [given]))
+    for model in (made.one.model, made.new):
+        model.frozen.requires_grad_()
+    torch.testing.assert_close(gradients(made.new, [given]), gradients(made.one.model, [given]))
+
+
 def test_gradients_come_of_what_buffers_held_before_the_call(bench: Callable[..., Bench]) -> None:
     # Backward by the form runs forward once more, when buffers have moved on.
     one = bench(RING)

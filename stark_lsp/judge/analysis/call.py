@@ -90,31 +90,41 @@ class Call:
         """Return what to raise where calls draw numbers."""
         return NotTraceable("it is random" + (" in training mode" if self.module.training else ""))
 
-    def _led(self, result: Any, known: Mapping[str, Any]) -> list[bool]:
-        """Return from which tensors of a result a gradient leads back; from all where it does not run with gradients.
+    def _led(self, result: Any, known: Mapping[str, Any]) -> list[tuple[bool, bool]]:
+        """Return of each tensor of a result whether a gradient leads back from it, and whether to weights.
 
-        Numbers that have none, such as integers, count as if one did.
+        Both for all where it does not run with gradients; numbers that have none, such as integers, count as if so.
+        What is frozen now may not be later.
         """
+        frozen = [one for one in self.module.parameters() if _learns(one) and not one.requires_grad]
         found: list[torch.Tensor] = []
-        again: list[torch.Tensor] = []
         text = _spelled(result, known, found)
-        whole = [True] * len(found)
-        if len(found) < 2:
-            return whole
-        try:
-            with torch.enable_grad(), state.kept(self.module):
-                args, kwargs = modules.map_tensors(self._given, _leaf)
-                same = _spelled(self.module(*args, **kwargs), known, again) == text
-        except Exception:  # noqa: BLE001 - it changes its inputs in place, say, or takes too much memory
-            return whole
-        return [one.requires_grad or not _learns(one) for one in again] if same else whole
+        led: list[list[bool]] = []
+        for change in (_leaf, torch.Tensor.detach) if len(found) > 1 else ():
+            again: list[torch.Tensor] = []
+            try:
+                with torch.enable_grad(), state.kept(self.module):
+                    for one in frozen:
+                        one.requires_grad_()
+                    args, kwargs = modules.map_tensors(self._given, change)
+                    same = _spelled(self.module(*args, **kwargs), known, again) == text
+            except Exception:  # noqa: BLE001 - it changes its inputs in place, say, or takes too much memory
+                same = False
+            for one in frozen:
+                one.requires_grad_(False)
+            led.append([one.requires_grad or not _learns(one) for one in again] if same else [True] * len(found))
+        return list(zip(*led)) or [(True, True)] * len(found)
 
     def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
         """Return the part of what `program` returns that is about the module, and how the program is called for it."""
         names = {key(tensor): expression for expression, tensor in reversed(self.named)}
         known = globals_of(type(self.module))
-        text, ends = _result(result, outputs, known, self._led(result, known))
-        read = {key(value) for value in arguments if isinstance(value, torch.Tensor)}
+        led = self._led(result, known)
+        text, ends = _result(result, outputs, known, [leads for leads, _ in led])
+        tensors: list[torch.Tensor] = []
+        _spelled(result, known, tensors)
+        weightless = {key(one) for one, (leads, weighted) in zip(tensors, led) if leads and not weighted}
+        read = {key(value) for value in arguments if _is_tensor(value)}
         unread = [(expression, one) for expression, one in self._inputs if key(one) not in read]
         return {
             "arguments": [argument(value, names) for value in arguments],
@@ -122,6 +132,7 @@ class Call:
             "others": {text: Items(value, text).told() for text, value in self._others.items()},
             "result": text,
             "ends": ends,
+            "weightless": [place for place, one in enumerate(outputs) if _is_tensor(one) and key(one) in weightless],
             "tied": tied(self.module),
             "mode_matters": self._mode_matters,
             "changes": changed,
@@ -129,6 +140,10 @@ class Call:
             "parts": parts.told(self.module, self._mode_matters),
             "reads": self._reads_still(),
         }
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
 
 
 def _learns(tensor: torch.Tensor) -> bool:
@@ -153,7 +168,7 @@ def _result(result: Any, outputs: list[Any], known: Mapping[str, Any], led: list
     text = _spelled(result, known, tensors)
     places: dict[Any, list[int]] = {}
     for place, output in enumerate(outputs):
-        if isinstance(output, torch.Tensor):
+        if _is_tensor(output):
             places.setdefault(key(output), []).append(place)
     if not all(key(tensor) in places for tensor in tensors):
         raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")

@@ -91,6 +91,7 @@ def emit(
         written=bool(made["code"]),
         changes=places if made["changes"] else None,
         draws=made.get("draws", False),
+        led=bool(made.get("weightless")),
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
@@ -333,8 +334,10 @@ def _forward(
     capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
     out = "out" if "out" not in forward.parameters else "_out"
     call = f"{out} = _stark_run({run}, {form}, {inputs}, {weights}, _MADE_FOR_{tag}, {capability!r})".replace("'", '"')
-    ends = [f"out[{place}]" for place in made.get("ends", ())]
-    result = re.sub(r"out\[\d+\]", lambda at: f"{at[0]}.detach()" if at[0] in ends else at[0], made["result"])
+    # What no weight reaches requires gradients where an input does.
+    ends = dict.fromkeys(made.get("weightless", ()), f"_stark_led(?, {inputs})")
+    ends |= dict.fromkeys(made.get("ends", ()), "?.detach()")
+    result = re.sub(r"out\[(\d+)\]", lambda at: ends.get(int(at[1]), "?").replace("?", at[0]), made["result"])
     lines = [
         f"{out} = None",
         *head.splitlines(),

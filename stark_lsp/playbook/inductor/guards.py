@@ -132,6 +132,7 @@ def text(
     written: bool = True,
     changes: Sequence[int] | None = None,
     draws: bool = False,
+    led: bool = False,
 ) -> str:
     """Return what a candidate for a device needs; it needs torch, and hashlib where it compares a digest.
 
@@ -151,6 +152,8 @@ def text(
         The places among the weights of buffers whose values before a call its form needs; None where none changes.
     draws
         Whether it draws random numbers.
+    led
+        Whether it has results that no weight reaches.
     """
     # A program has the casts written out, which PyTorch's own form needs.
     under = {"kernels": not written, **dict.fromkeys(passed, False), "form": True}
@@ -168,9 +171,10 @@ def text(
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
     whole = [handwritten.written("weights"), handwritten.written("kind")]
     looks = whole if parts is None else [handwritten.written("part")] * parts
-    drawing = [handwritten.written("drawing")] if draws else []
+    more = [
+        handwritten.written(name) for name, wanted in (("drawing", draws), ("led", led), ("began", changing)) if wanted
+    ]
     form = handwritten.written("differentiable")
     for plain, other in _OWN.items():
         form = form.replace(plain, other)
-    began = [handwritten.written("began")] if changing else []
-    return "\n\n".join([*looks, *drawing, *began, run, form, *filter(None, [trained])])
+    return "\n\n".join([*looks, *more, run, form, *filter(None, [trained])])
