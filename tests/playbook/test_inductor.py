@@ -31,7 +31,7 @@ from stark_lsp.evaluation.judge import open_judge
 from stark_lsp.integrity import read
 from stark_lsp.judge.analysis import NotTraceable, inductor
 from stark_lsp.playbook.design import read_design
-from stark_lsp.playbook.inductor import guards, reader
+from stark_lsp.playbook.inductor import emit, guards, reader
 from stark_lsp.playbook.inductor.proposal import PLAIN, AsCompiled, Recipes
 from stark_lsp.playbook.inductor.reader import CannotEmit
 from stark_lsp.playbook.inductor.recipes import STRATEGY, Switches
@@ -769,6 +769,14 @@ def test_what_is_made_on_a_device_is_made_where_the_inputs_are(transform: str, b
 def test_a_device_is_read_as_it_is_printed() -> None:
     statement = ast.parse("buf0 = f(2, device=device(type='cuda', index=0), other=device(type='cpu'))").body[0]
     assert "device=device, other=torch.device('cpu')" in ast.unparse(reader._Renamed({}).visit(statement))
+
+
+def test_a_program_that_nobody_would_keep_is_refused(bench: Callable[..., Bench]) -> None:
+    one = bench(SCALED)
+    made = inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
+    made["code"] += "\n" * emit.MOST
+    with pytest.raises(CannotEmit, match=r"has 1\.0 million characters"):
+        AsCompiled(one.problem, made)
 
 
 def test_a_kernel_in_another_language_is_refused_by_name() -> None:

@@ -25,6 +25,8 @@ from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.names import as_tuple
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
 
+MOST = 1_000_000
+"""So many characters a program may have that anybody is to keep in a file."""
 _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
 """Names that a program uses otherwise."""
 _ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.")
@@ -57,6 +59,8 @@ def emit(
         raise CannotEmit("its program takes other arguments than it was called with")
     on_gpu = made["device"] == "cuda"
     code = made["code"] + made.get("backward", {}).get("code", "")
+    if len(code) > MOST:  # as C++ for a pyramid's anchors is
+        raise CannotEmit(f"its program has {len(code) / 1e6:.1f} million characters")
     called = [one for one in handwritten.NAMES if f"torch.ops.stark.{one}." in code]
     if not program.kernels and not called and not replayed:
         raise CannotEmit("torch.compile writes no kernel of its own for it")
