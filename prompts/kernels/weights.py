@@ -9,7 +9,7 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
     found = vars(module).get("_stark_found")
     if not found or not all(map(operator.ge, *found[:2])) or list(map(len, found[0])) != found[6]:
         found = module._stark_found = None
-        told, held, watched, parts = [], [], [], dict(module.named_modules())
+        told, held, watched, absent, parts = [], [], [], [], dict(module.named_modules())
         for path, part in parts.items():
             names = [name for name in sorted(vars(part)) if name[0] != "_" or name in ("_size", "_keys")]
             names = [name for name in names if mode_matters or name != "training"]
@@ -17,12 +17,14 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             kinds = [(name, _stark_kind(one)) for name, one in part._modules.items()]
             hooks = {} if part is module else {key: dict(getattr(part, key)) for key in _STARK_HOOKS}
             names = [_stark_name(hook) for kind in hooks.values() for hook in kind.values()]
-            told.append((path, kinds, {name: _stark_told(one) for name, one in plain.items()}, names))
+            none = [(each, key) for each in (part._parameters, part._buffers) for key in each if each[key] is None]
+            told.append((path, kinds, {k: _stark_told(x) for k, x in plain.items()}, names, sorted(k for _, k in none)))
+            absent += none
             held.append(vars(part).items())
             watched.append({**_stark_told(plain, names=False), **hooks, "_modules": dict(part._modules)}.items())
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
         right = right and not any("forward" in vars(part) for part in parts.values())
-        found = _StarkFound((held, watched, None, None, [], [], list(map(len, held))))
+        found = _StarkFound((held, watched, None, None, [], [], list(map(len, held)), absent))
         module._stark_found = found
         if not right or not all(map(operator.ge, held, watched)):
             return None
@@ -32,6 +34,8 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
         places = [(part, next((k for k in kinds if name in getattr(part, k)), ""), name) for part, name in owners]
         found[2] = places
     if found[2] is None or not all(kind for _, kind, _ in found[2]):
+        return None
+    if any(each.get(key) is not None for each, key in found[7]):  # a bias that there was not
         return None
     weights, device = [getattr(part, kind).get(name) for part, kind, name in found[2]], getattr(x, "device", None)
     # Other weights, or other memory of the same ones, are looked at; other values are not.

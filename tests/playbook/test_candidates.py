@@ -120,3 +120,73 @@ def test_what_no_gradient_leads_back_from_stays_so_beside_what_one_does(bench: C
         assert [result.requires_grad for result in results] == [True, False]
         assert not model.load.requires_grad
     close(one.model(x), new(x))
+
+
+LEAVES = (
+    "nn.GELU()", "nn.LeakyReLU()", "nn.ELU()", "nn.CELU()", "nn.Softplus()", "nn.Hardtanh()", "nn.Hardshrink()",
+    "nn.Softshrink()", "nn.Threshold(0.1, 0.0)", "nn.Softmax(1)", "nn.LogSoftmax(1)", "nn.Softmin(1)",
+    "nn.LayerNorm(64)", "nn.RMSNorm(64)", "nn.InstanceNorm1d(8)", "nn.Dropout(0.0)", "nn.AlphaDropout(0.0)",
+    "nn.LayerNorm(64, elementwise_affine=False)", "nn.LayerNorm(64, bias=False)", "nn.RMSNorm(64, elementwise_affine=False)",
+)  # fmt: skip
+"""Modules of one input."""
+LOSSES = (
+    "nn.CosineSimilarity()", "nn.MSELoss()", "nn.L1Loss()", "nn.SmoothL1Loss()", "nn.HuberLoss()", "nn.KLDivLoss()",
+    "nn.SoftMarginLoss()", "nn.BCELoss()", "nn.BCEWithLogitsLoss()",
+)  # fmt: skip
+"""Of two."""
+SETTINGS = f"""import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.leaves = nn.ModuleList([{", ".join(LEAVES)}])
+        self.losses = nn.ModuleList([{", ".join(LOSSES)}])
+
+    def forward(self, x, y):
+        rows = [torch.tanh(one(x) * 2) + 1 for one in self.leaves]
+        return [*rows, *(one(torch.sigmoid(x * 3), torch.sigmoid(y * 2)) for one in self.losses)]
+
+
+def get_inputs():
+    return [torch.randn(4, 8, 64), torch.randn(4, 8, 64)]
+"""
+
+
+def test_settings_of_modules_may_be_changed(bench: Callable[..., Bench]) -> None:
+    # As somebody does who constructs the class otherwise than it was judged.
+    one = bench(SETTINGS, train=True)
+    new = one.build(one.attempt().candidate).train()
+    close(one.model(*one.inputs), new(*one.inputs))
+    wrong, changed = [], 0
+    for name, part in one.model.named_modules():
+        for key, other in _other_settings(part):
+            twin, results = new.get_submodule(name), []
+            before = getattr(part, key)
+            for model, each in ((one.model, part), (new, twin)):
+                setattr(each, key, other)
+                torch.manual_seed(0)
+                with contextlib.suppress(ValueError, IndexError, RuntimeError, AttributeError):
+                    results.append(model(*one.inputs))
+                setattr(each, key, before)
+            changed += len(results) == 2
+            if not all(torch.allclose(*pair, 1e-4, 1e-5, equal_nan=True) for pair in zip(*results, strict=True)):
+                wrong.append(f"{part}.{key}")
+    assert changed > 40
+    assert wrong == []
+
+
+def _other_settings(part: torch.nn.Module) -> Iterator[tuple[str, object]]:
+    """Yield what somebody may set on a module: another number or word, a tensor where there is none."""
+    words: dict[object, str] = {"mean": "sum", "none": "tanh"}
+    for key, value in vars(part).items():
+        if key[0] != "_" and type(value) in (int, float):
+            yield key, value + (1 if type(value) is int else 0.3)
+        elif value in list(words):
+            yield key, words[value]
+    for key, tensor in {**part._parameters, **part._buffers}.items():
+        if tensor is None and not key.startswith(("running", "num_batches")):
+            rows = 8 if isinstance(part, torch.nn.InstanceNorm1d) else 64
+            kind = torch.nn.Parameter if key in part._parameters else torch.Tensor
+            yield key, kind(torch.linspace(0.5, 2, rows))

@@ -60,7 +60,7 @@ def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, di
         for kind in reversed(type(part).__mro__):
             if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
                 held |= {name: one for name, one in vars(kind).items() if not isinstance(one, FUNCTIONS)}
-        held |= vars(part)
+        held |= {**vars(part), **dict.fromkeys(missing(part))}
         written = {name: _written(one) for name, one in _settings(held, mode_matters).items()}
         if "" in written.values() or (path and _hooks(part)) or isinstance(part, OF_TENSORS):
             return []
@@ -103,8 +103,13 @@ def digest(module: torch.nn.Module, mode_matters: bool) -> str:
             raise NotTraceable(f"{path} has hooks")
         children = [(child, kind_of(one)) for child, one in part._modules.items()]
         settings = _settings(vars(part), mode_matters)
-        whole.append((path, children, {name: as_told(one) for name, one in settings.items()}, hooks))
+        whole.append((path, children, {name: as_told(one) for name, one in settings.items()}, hooks, missing(part)))
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
+
+
+def missing(part: torch.nn.Module) -> list[str]:
+    """Return the names of the parameters and buffers that a part might have, such as a bias, and has not."""
+    return sorted(name for name, one in {**part._parameters, **part._buffers}.items() if one is None)
 
 
 def plain_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:

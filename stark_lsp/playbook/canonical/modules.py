@@ -42,6 +42,8 @@ _PLAIN: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """By class: its function, and the module's attributes that are arguments of it by the same name."""
 
+_DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
+
 
 def attributes_used(info: ModuleInfo) -> tuple[str, ...]:
     """Return the module's attributes its function form is made from."""
@@ -51,7 +53,9 @@ def attributes_used(info: ModuleInfo) -> tuple[str, ...]:
         return ("normalized_shape", "eps")
     if info.cls.startswith(("BatchNorm", "InstanceNorm")):
         return ("eps", "track_running_stats")
-    return ()
+    if info.cls in _DROPOUTS and info.attributes["training"]:
+        return ("p",)
+    return ("reduction",) if info.cls.startswith("BCE") else ()
 
 
 def function_call(info: ModuleInfo) -> Call | None:
@@ -67,7 +71,7 @@ def function_call(info: ModuleInfo) -> Call | None:
     if plain is not None:
         target, *names = plain
         return Call(target, (), {name: attributes.get(name) for name in names})
-    if info.cls in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"):
+    if info.cls in _DROPOUTS:
         return None if attributes["training"] and attributes.get("p") else Call("Tensor.clone", (), {})
     if info.cls == "PReLU" and info.tensors["weight"] is not None and info.tensors["weight"].numel == 1:
         return Call("F.prelu", (ModuleTensor("weight"),), {})
