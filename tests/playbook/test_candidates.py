@@ -126,7 +126,8 @@ LEAVES = (
     "nn.GELU()", "nn.LeakyReLU()", "nn.ELU()", "nn.CELU()", "nn.Softplus()", "nn.Hardtanh()", "nn.Hardshrink()",
     "nn.Softshrink()", "nn.Threshold(0.1, 0.0)", "nn.Softmax(1)", "nn.LogSoftmax(1)", "nn.Softmin(1)",
     "nn.LayerNorm(64)", "nn.RMSNorm(64)", "nn.InstanceNorm1d(8)", "nn.Dropout(0.0)", "nn.AlphaDropout(0.0)",
-    "nn.LayerNorm(64, elementwise_affine=False)", "nn.LayerNorm(64, bias=False)", "nn.RMSNorm(64, elementwise_affine=False)",
+    "nn.LayerNorm(64, elementwise_affine=False)", "nn.LayerNorm(64, bias=False)",
+    "nn.RMSNorm(64, elementwise_affine=False)",
 )  # fmt: skip
 """Modules of one input."""
 LOSSES = (

@@ -249,3 +249,38 @@ def test_a_file_that_calls_something_else_what_is_imported_is_left_alone(bench: 
     with pytest.raises(CannotEdit, match="its file calls something else glob"):
         write(one)
     assert write(bench("import glob\n" + listing.replace("{}", "glob.glob"))).new is not None
+
+
+@pytest.mark.parametrize(
+    "more", ["", "self.more = nn.Sequential(*[nn.Tanh() for _ in range(8)])"], ids=["named", "digest"]
+)
+def test_a_bias_that_there_was_not_is_seen(more: str, bench: Callable[..., Bench]) -> None:
+    text = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(32, 32, bias=False)
+        self.norm = nn.LayerNorm(32, bias=False)
+        self.register_buffer("shift", None)
+        {more}
+
+    def forward(self, x):
+        y = torch.tanh(self.norm(torch.tanh(self.linear(x)))) * 2
+        return y if self.shift is None else y + self.shift
+
+
+def get_inputs():
+    return [torch.randn(16, 32)]
+"""
+    made = write(bench(text))
+    with torch.no_grad(), made.by_kernels():
+        close(made.new(*made.one.inputs), made.one.model(*made.one.inputs))
+    for part, name in (("linear", "bias"), ("norm", "bias"), ("", "shift")):
+        for model in (made.new, made.one.model):
+            other = torch.linspace(0.5, 2, 32)
+            setattr(model.get_submodule(part), name, torch.nn.Parameter(other) if part else other)
+        with torch.no_grad(), made.by_kernels(False):
+            close(made.new(*made.one.inputs), made.one.model(*made.one.inputs))
+        for model in (made.new, made.one.model):
+            setattr(model.get_submodule(part), name, None)
+        with torch.no_grad(), made.by_kernels():
+            made.new(*made.one.inputs)

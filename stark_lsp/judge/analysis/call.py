@@ -32,20 +32,24 @@ class Call:
         self.named: list[tuple[str, torch.Tensor]] = []
         """Inputs, and tensors that the module holds, each with the expression it has in `forward`."""
         self._others = {name: one for name, one in bound.arguments.items() if not isinstance(one, torch.Tensor)}
-        """Arguments that are no tensors but may hold some, and lists of tensors that parts hold, by expression."""
+        """Arguments that are no tensors but may hold some, by name."""
         for name, value in bound.arguments.items():
             self.named += [(name, value)] if name not in self._others else Items(value, name).tensors
         self._inputs = self.named[:]
+        several = {key(one): text for text, one in self._inputs}
+        for text, one in self._inputs:
+            if one.numel() and several[key(one)] != text:
+                raise NotTraceable(f"its inputs {text} and {several[key(one)]} are one tensor")
         for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
             self.named.append((parts.expression(path), tensor))
         devices = {tensor.device for _, tensor in self.named}
         self.named += [one for one in parts.plain_tensors(module) if one[1].device in devices]
-        self._listed: set[str] = set()
-        for text, value in parts.lists_of_tensors(module):
-            if {one.device for one in value} <= devices:
-                self._others[text] = value
-                self.named += (found := Items(value, text).tensors)
-                self._listed |= {one for one, _ in found}
+        lists = parts.lists_of_tensors(module)
+        self._lists = {text: value for text, value in lists if {one.device for one in value} <= devices}
+        """Lists of tensors that parts hold, by expression."""
+        listed = [one for text, value in self._lists.items() for one in Items(value, text).tensors]
+        self.named += listed
+        self._listed = {text for text, _ in listed}
         self._began = self._inside()
         if any(type(part).__module__.startswith("transformers.") for part in module.modules()):
             # A first call may install hooks, as later ones find them.
@@ -65,14 +69,17 @@ class Call:
     def changed(self) -> list[str]:
         """Return the expressions of the buffers that calls have changed."""
         changed = {text for (text, tensor), version in zip(self.named, self._before) if tensor._version != version}
-        if not changed <= self.buffers().keys() or self._inside() != self._began:
+        others = [text for text, inside in self._inside().items() if self._began[text] != inside]
+        if any(text in self._lists for text in others):
+            raise NotTraceable(f"it changes {others[0]}")
+        if others or not changed <= self.buffers().keys():
             raise NotTraceable("it changes its inputs in place")
         return sorted(changed)
 
-    def _inside(self) -> list[Any]:
+    def _inside(self) -> dict[str, Any]:
         """Return what arguments that are no tensors, and lists of tensors, hold."""
-        found = [Items(value, text) for text, value in self._others.items()]
-        return [(one.asks, [(text, id(tensor)) for text, tensor in one.tensors]) for one in found]
+        found = {text: Items(value, text) for text, value in {**self._others, **self._lists}.items()}
+        return {text: (one.asks, [id(tensor) for _, tensor in one.tensors]) for text, one in found.items()}
 
     def keep_settings(self) -> None:
         """Raise `NotTraceable` if calls have not left the module's settings as they were."""
@@ -120,20 +127,25 @@ class Call:
         names = {key(tensor): expression for expression, tensor in reversed(self.named)}
         known = globals_of(type(self.module))
         led = self._led(result, known)
-        text, ends = _result(result, outputs, known, [leads for leads, _ in led])
+        given = {id(one): text for text, one in self._inputs if not text.startswith("out[")}
+        text, ends = _result(result, outputs, known, [leads for leads, _ in led], given)
         tensors: list[torch.Tensor] = []
         _spelled(result, known, tensors)
         weightless = {key(one) for one, (leads, weighted) in zip(tensors, led) if leads and not weighted}
         read = {key(value) for value in arguments if _is_tensor(value)}
-        unread = [(expression, one) for expression, one in self._inputs if key(one) not in read]
+        unread = [(text, one) for text, one in self._inputs if key(one) not in read or names[key(one)] != text]
+        lists = [Items(value, text) for text, value in self._lists.items() if any(key(one) in read for one in value)]
+        same = {id(one): text for text, one in reversed(self.named)}
+        listed = [(text, same[id(one)]) for items in lists for text, one in items.tensors if same[id(one)] != text]
         return {
             "arguments": [argument(value, names) for value in arguments],
             "unread": [argument(one, {key(one): expression}) for expression, one in unread],
             "others": {text: Items(value, text).told() for text, value in self._others.items()},
+            "lists": [items.told() for items in lists],
             "result": text,
             "ends": ends,
             "weightless": [place for place, one in enumerate(outputs) if _is_tensor(one) and key(one) in weightless],
-            "tied": tied(self.module),
+            "tied": [*tied(self.module), *listed],
             "mode_matters": self._mode_matters,
             "changes": changed,
             "module": self._digest,
@@ -154,15 +166,17 @@ def _leaf(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().requires_grad_() if _learns(tensor) else tensor
 
 
-def _result(result: Any, outputs: list[Any], known: Mapping[str, Any], led: list[bool]) -> tuple[str, list[int]]:
+def _result(
+    result: Any, outputs: list[Any], known: Mapping[str, Any], led: list[bool], given: Mapping[int, str]
+) -> tuple[str, list[int]]:
     """Return how a result is made of what the program returns, and from which of that no gradient leads back.
 
     A loss and its value for the log may be the same; then that has another place, or is detached.
 
     Parameters
     ----------
-    known, led
-        Globals of the module's forward, and what `Call._led` says.
+    known, led, given
+        Globals of the module's forward, what `Call._led` says, and the expressions of inputs by their ids.
     """
     tensors: list[torch.Tensor] = []
     text = _spelled(result, known, tensors)
@@ -170,11 +184,14 @@ def _result(result: Any, outputs: list[Any], known: Mapping[str, Any], led: list
     for place, output in enumerate(outputs):
         if _is_tensor(output):
             places.setdefault(key(output), []).append(place)
-    if not all(key(tensor) in places for tensor in tensors):
+    if not all(id(tensor) in given or key(tensor) in places for tensor in tensors):
         raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
-    attached = {places[key(tensor)][0] for tensor, leads in zip(tensors, led) if leads}
+    attached = {places[key(tensor)][0] for tensor, leads in zip(tensors, led) if leads and id(tensor) not in given}
     ends: list[int] = []
     for tensor, leads in zip(tensors, led):
+        if id(tensor) in given:
+            text = text.replace(_HERE, given[id(tensor)], 1)
+            continue
         free = [place for place in places[key(tensor)] if place not in attached and place not in ends]
         place = places[key(tensor)][0] if leads or not free else free[0]
         if not leads and place not in attached:

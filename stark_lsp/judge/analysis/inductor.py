@@ -72,16 +72,16 @@ def program(
     -------
     dict
         `code`; `device`, `cpu` or `cuda`; `arguments`, for each an expression such as `x` or `self.weight`, or a
-        number; `unread`, the inputs that are not among them; `others`, the arguments that are no tensors, and lists of
-        tensors that parts hold, with what `Items` tells; `result`, an expression of `out`, the tuple that the program
-        returns; `lines` that operations come from; `ends`, which of that tuple no gradient leads back from;
-        `weightless`, from which one leads to inputs alone; `tied`, parameters of two parts that are one;
-        `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes; `module`, a
-        digest of its parts and settings; `parts`, path, class and settings of each; `reads`, what else forward may read
-        that is no tensor, each with its value as it is written; `rewrites`, the families of which a rule fits;
-        `errors`, what is wrong with the user's by name; `draws`, whether it takes numbers from the global generators;
-        on a CPU `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says;
-        `backward`, if that was asked for, what `inductor_step.found` says.
+        number; `unread`, the inputs that are not among them; `others`, the arguments that are no tensors, and `lists`,
+        those of tensors that parts hold, with what `Items` tells; `result`, an expression of `out`, the tuple that the
+        program returns; `lines` that operations come from; `ends`, which of that tuple no gradient leads back from;
+        `weightless`, from which one leads to inputs alone; `tied`, tensors that it holds by two names; `mode_matters`,
+        whether it does something else in training; `changes`, buffers that a call changes; `module`, a digest of its
+        parts and settings; `parts`, path, class and settings of each; `reads`, what else forward may read that is no
+        tensor, each with its value as it is written; `rewrites`, the families of which a rule fits; `errors`, what is
+        wrong with the user's by name; `draws`, whether it takes numbers from the global generators; on a CPU
+        `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says; `backward`, if
+        that was asked for, what `inductor_step.found` says.
 
     Raises
     ------

@@ -37,7 +37,9 @@ class Step:
     def back(self, result: Any) -> dict[str, torch.Tensor | None]:
         """Return the gradient of each leaf by its expression."""
         tensors = forward.in_order(result)
-        led = [tensor for tensor in tensors if tensor.requires_grad]
+        # A cell returns its state twice; and what it is given it may return.
+        given = {id(leaf) for leaf in self._leaves.values()}
+        led = list({key(one): one for one in tensors if one.requires_grad and id(one) not in given}.values())
         if not led:
             raise NotTraceable("nothing that it returns leads back to what it is given")
         self._flows = [(tensor, torch.full_like(tensor, 1.0 + place / 8)) for place, tensor in enumerate(led)]

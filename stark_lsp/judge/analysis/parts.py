@@ -118,18 +118,21 @@ def plain_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     return [
         (expression(f"{path}.{name}".lstrip(".")), one)
         for path, name, one in found
-        if type(one) is torch.Tensor and not one.requires_grad and not TAKEN.match(name) and not MANGLED.match(name)
+        if type(one) is torch.Tensor and not one.requires_grad and not TAKEN.fullmatch(name) and not MANGLED.match(name)
     ]
 
 
 def lists_of_tensors(module: torch.nn.Module) -> list[tuple[str, Any]]:
-    """Return the lists and tuples of tensors alone that parts hold, by the expressions that they have in `forward`."""
-    found = [(path, *item) for path, part in module.named_modules() for item in vars(part).items()]
+    """Return the lists and tuples of tensors alone that the user's parts hold, by their expressions in `forward`."""
+    paths = module_paths(module)
+    users = [part for part in module.modules() if type(part).__module__.partition(".")[0] != "torch"]
     return [
-        (expression(f"{path}.{name}".lstrip(".")), held)
-        for path, name, held in found
-        if type(held) in (tuple, list) and held and not TAKEN.match(name) and not MANGLED.match(name)
-        if all(type(one) is torch.Tensor and not one.requires_grad for one in held)
+        (f"{paths[id(part)]}.{name}", held)
+        for part in users
+        for name, held in vars(part).items()
+        if type(held) in (tuple, list) and held and name.isidentifier()
+        if not TAKEN.fullmatch(name) and not MANGLED.match(name)
+        if all(type(one) in (torch.Tensor, torch.nn.Parameter) for one in held)
     ]
 
 

@@ -42,8 +42,6 @@ _PLAIN: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """By class: its function, and the module's attributes that are arguments of it by the same name."""
 
-_DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
-
 
 def attributes_used(info: ModuleInfo) -> tuple[str, ...]:
     """Return the module's attributes its function form is made from."""
@@ -53,7 +51,7 @@ def attributes_used(info: ModuleInfo) -> tuple[str, ...]:
         return ("normalized_shape", "eps")
     if info.cls.startswith(("BatchNorm", "InstanceNorm")):
         return ("eps", "track_running_stats")
-    if info.cls in _DROPOUTS and info.attributes["training"]:
+    if "Dropout" in info.cls and info.attributes["training"]:
         return ("p",)
     return ("reduction",) if info.cls.startswith("BCE") else ()
 
@@ -71,7 +69,7 @@ def function_call(info: ModuleInfo) -> Call | None:
     if plain is not None:
         target, *names = plain
         return Call(target, (), {name: attributes.get(name) for name in names})
-    if info.cls in _DROPOUTS:
+    if "Dropout" in info.cls:
         return None if attributes["training"] and attributes.get("p") else Call("Tensor.clone", (), {})
     if info.cls == "PReLU" and info.tensors["weight"] is not None and info.tensors["weight"].numel == 1:
         return Call("F.prelu", (ModuleTensor("weight"),), {})

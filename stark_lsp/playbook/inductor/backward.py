@@ -97,9 +97,10 @@ class Backward:
 
     def text(self, expressions: Sequence[str], *, replayed: bool) -> str:
         """Return what a candidate needs besides; `replayed`, both programs are CUDA graphs."""
-        had, text = tuple(one in self.made["gradients"] for one in expressions), handwritten.written("trained")
+        # What the program does not read has none.
+        known = {*self.made["gradients"], *(one["expression"] for one in self.made["unread"])}
+        text = handwritten.written("trained").replace("HAD", repr(tuple(one in known for one in expressions)))
         for plain, other in _REPLAYED.items() if replayed else ():
             text = text.replace(plain, other)
         text = text.replace("SAVED", repr(tuple(self.saved))).replace("COUNT", str(self.count))
-        text = text.replace("FLOWS", repr(tuple(self._flows)))
-        return text.replace("HAD", repr(had))
+        return text.replace("FLOWS", repr(tuple(self._flows)))

@@ -163,20 +163,20 @@ class _Arguments:
     def __init__(self, program: Program, made: Mapping[str, Any], names: Mapping[str, str]) -> None:
         by_expression = {one["expression"]: one for one in made["arguments"]}
         own = {text: one for text, one in by_expression.items() if text.startswith("self.")}
-        listed = {text: own.pop(text) for one in made["others"].values() for text in one["tensors"] if text in own}
+        listed = {text: own.pop(text) for one in made["lists"] for text in one["tensors"] if text in own}
         self.inputs = [one for text, one in by_expression.items() if not text.startswith("self.")]
         self.weights = {_path(text): one for text, one in own.items()}
         if not self.inputs:
             raise CannotEmit("its program takes no input")
-        unread = {f"unread{place}": one for place, one in enumerate(made["unread"])}
-        self.inputs += [*unread.values(), *listed.values()]  # lists of tensors are not where parts have weights
+        self.inputs += [*made["unread"], *listed.values()]  # lists of tensors are not where parts have weights
         odd = [path for path in self.weights if not re.fullmatch(r"[^\W\d]\w*(\.[\w -]+)*", path)]
         if odd:
             raise CannotEmit(f"a tensor that it holds is called {odd[0]}")
         self.spelled = {name: f"numbers{place}" for place, name in enumerate(program.numbers)}
         taken = {*_OURS, *names.values(), *self.spelled.values()}
         called: dict[str, str] = {}
-        for given, one in [*zip(program.arguments, made["arguments"], strict=True), *unread.items()]:
+        more = [(f"unread{place}", one) for place, one in enumerate(made["unread"])]
+        for given, one in [*zip(program.arguments, made["arguments"], strict=True), *more]:
             expression = one["expression"]
             if expression not in called:
                 plain = re.sub(r"\W+", "_", expression.removeprefix("self.")).strip("_")
@@ -222,14 +222,12 @@ def _path(expression: str) -> str:
 def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
     """Return the method that computes the same in PyTorch, from the same tensors and as the same row of results."""
     inputs = [one["expression"] for one in arguments.inputs]
-    given = [name if name.isidentifier() else f"_x{place}" for place, name in enumerate(inputs)]
-    others = {name: one for name, one in made["others"].items() if name in forward.parameters}
-    needed = [*forward.parameters, *(leaf for one in others.values() for leaf in one["tensors"])]
-    missing = [name for name in needed if name not in {*inputs, *others}]
+    names = {text: text if text.isidentifier() else f"_stark_input{place}" for place, text in enumerate(inputs)}
+    given, others = list(names.values()), made["others"]
+    missing = [name for name in forward.parameters if name not in {*inputs, *others}]
     if missing:
         raise CannotEmit(f"the input {missing[0]} is not a tensor that the program reads")
-    for text, name in (pair for pair in zip(inputs, given, strict=True) if not pair[0].isidentifier()):
-        others = {key: {**one, "text": one["text"].replace(text, name)} for key, one in others.items()}
+    texts = {name: one["text"].format(*map(names.get, one["tensors"])) for name, one in others.items()}
     places = _places(ast.parse(made["result"], mode="eval").body)
     if sorted(places) != list(range(len(places))):
         raise CannotEmit("its program returns more than the module")
@@ -238,7 +236,7 @@ def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> l
         given, out = ["_began", *given], f"_stark_from(_began, {as_tuple(made['changes'])}, lambda: {out})"
     return [
         f"def _form(self, {', '.join(given)}):",
-        *(line for name, one in others.items() for line in triton.wrapped(f"    {name} = {one['text']}")),
+        *(line for name, text in texts.items() for line in triton.wrapped(f"    {name} = {text}")),
         *triton.wrapped(f"    out = {out}"),
         f"    return {as_tuple([f'out{places[place]}' for place in range(len(places))])}",
     ]
@@ -246,7 +244,7 @@ def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> l
 
 def _places(node: ast.expr, path: str = "") -> dict[int, str]:
     """Return where in a result each of the program's results is."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "out" and isinstance(node.slice, ast.Constant):
         return {int(str(node.slice.value)): path}
     inside: list[tuple[str, ast.expr]] = []
     if isinstance(node, (ast.Tuple, ast.List)):
@@ -309,16 +307,15 @@ def _forward(
     # Nobody compiles, traces or is told of operators.
     wanted = ["not (torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack())"]
     wanted += ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
-    numbers = "= torch.tensor(" in code
-    wanted += [f"torch.get_default_dtype() is {made['default']}"] if numbers and "default" in made else []
+    wanted += [f"torch.get_default_dtype() is {made['default']}"] * ("= torch.tensor(" in code and "default" in made)
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
     wanted += named or ()
     first = arguments.inputs[0]["expression"]
-    others = {text: one for text, one in made["others"].items() if not text.startswith("self.")}
-    wanted += [ask for one in others.values() if one["tensors"] for ask in one["asks"]]
+    others = made["others"].values()
+    wanted += [ask for one in others if one["tensors"] for ask in one["asks"]]
     if others or named is None:  # which compare what only stands for a tensor, or for a value
         wanted.append(f"type({first}) in (torch.Tensor, torch.nn.Parameter)")
-    wanted += [ask for one in others.values() if not one["tensors"] for ask in one["asks"]]
+    wanted += [ask for one in others if not one["tensors"] for ask in one["asks"]]
     places = [path.rpartition(".") for path in arguments.weights]
     weights = as_tuple([f'{guards.held(part)}("{name}")' if part else f"self.{name}" for part, _, name in places])
     if named is None:
@@ -326,9 +323,9 @@ def _forward(
         look = f'_stark_weights(self, {first}, _WEIGHTS_{tag}, "{made["module"]}", {made["mode_matters"]})'
         wanted.append(f"({weights} := {look}) is not None")
     # Behind what says that these parts are there.
+    wanted += [ask for one in made["lists"] for ask in one["asks"]]
     wanted += [f"{one} is {other}" for one, other in made.get("tied", ())]
     wanted += [guards.holds(one, value) for one, value in made.get("reads", ())]
-    wanted += [ask for text, one in made["others"].items() if text not in others for ask in one["asks"]]
     head = f"if {' and '.join(wanted)}:"
     if len(head) > triton.WIDTH - 8:
         rows = [part[8:] for one in wanted for part in triton.wrapped(" " * 12 + f"and {one}")]
@@ -336,16 +333,16 @@ def _forward(
     inputs = as_tuple([one["expression"] for one in arguments.inputs])
     form = f"self.{OLD_FORWARD if _is_plain(forward, made, arguments) else '_form'}"
     capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
-    out = "out" if "out" not in forward.parameters else "_out"
+    out = "out" if "out" not in forward.parameters else "_stark_out"
     call = f"{out} = _stark_run({run}, {form}, {inputs}, {weights}, _MADE_FOR_{tag}, {capability!r})".replace("'", '"')
     # What no weight reaches requires gradients where an input does.
     ends = dict.fromkeys(made.get("weightless", ()), f"_stark_led(?, {inputs})")
     ends |= dict.fromkeys(made.get("ends", ()), "?.detach()")
-    result = re.sub(r"out\[(\d+)\]", lambda at: ends.get(int(at[1]), "?").replace("?", at[0]), made["result"])
+    result = re.sub(r"\bout\[(\d+)\]", lambda at: ends.get(int(at[1]), "?").replace("?", at[0]), made["result"])
     lines = [
         f"{out} = None",
         *head.splitlines(),
         *(part[8:] for part in triton.wrapped(" " * 12 + call)),
-        f"return {old} if {out} is None else " + result.replace("out[", f"{out}["),
+        f"return {old} if {out} is None else " + re.sub(r"\bout\[", f"{out}[", result),
     ]
     return [forward.header, *(f"    {line}" for line in lines)]
