@@ -307,7 +307,7 @@ def _forward(
     # Nobody compiles, traces or is told of operators.
     wanted = ["not (torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack())"]
     wanted += ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
-    wanted += [f"torch.get_default_dtype() is {made['default']}"] * ("= torch.tensor(" in code and "default" in made)
+    wanted += [f"torch.get_default_dtype() is {made['default']}"] if "= torch.tensor(" in code else []
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
     wanted += named or ()
     first = arguments.inputs[0]["expression"]
