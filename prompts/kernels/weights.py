@@ -1,3 +1,5 @@
+import enum
+import functools
 import hashlib
 import operator
 
@@ -17,7 +19,8 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             kinds = [(name, _stark_kind(one)) for name, one in part._modules.items()]
             hooks = {} if part is module else {key: dict(getattr(part, key)) for key in _STARK_HOOKS}
             names = [_stark_name(hook) for kind in hooks.values() for hook in kind.values()]
-            none = [(each, key) for each in (part._parameters, part._buffers) for key in each if each[key] is None]
+            owns = (part._parameters, part._buffers, part._modules)
+            none = [(each, key) for each in owns for key in each if each[key] is None]
             told.append((path, kinds, {k: _stark_told(x) for k, x in plain.items()}, names, sorted(k for _, k in none)))
             absent += none
             held.append(vars(part).items())
@@ -65,7 +68,10 @@ class _StarkFound(list):
 def _stark_is_plain(x):
     if isinstance(x, (tuple, list, dict)):
         return len(x) <= 64 and all(map(_stark_is_plain, [*x, *x.values()] if isinstance(x, dict) else x))
-    return x is None or isinstance(x, (bool, int, float, str, torch.dtype, *_STARK_FUNCTIONS))
+    if isinstance(x, functools.partial):
+        return _stark_is_plain([x.func, x.args, x.keywords])
+    kinds = (bool, int, float, str, torch.dtype, enum.Enum, range, slice)
+    return x is None or isinstance(x, (*kinds, *_STARK_FUNCTIONS))
 
 
 _STARK_FUNCTIONS = (type(_stark_is_plain), type(torch.sigmoid))
@@ -77,4 +83,6 @@ def _stark_told(x, names=True):
         return {_stark_told(key, names): _stark_told(one, names) for key, one in x.items()}
     if isinstance(x, (tuple, list)):
         return type(x)(_stark_told(one, names) for one in x) if type(x) in (tuple, list) else x
+    if names and isinstance(x, functools.partial):
+        return _stark_told([x.func, x.args, x.keywords])
     return x.__name__ if names and isinstance(x, _STARK_FUNCTIONS) else x

@@ -106,10 +106,9 @@ def prepare(graph: Graph) -> Prepared:
                 (*node.args, *map(place, function.args)),
                 {**node.kwargs, **{key: place(value) for key, value in function.kwargs.items()}},
             )
-            missing = [name for name, tensor in info.tensors.items() if tensor is None]
-            for name in (*attributes_used(info), *missing):
-                if name in (*info.attributes, *missing):
-                    attributes[f"{info.path}.{name}"] = info.attributes.get(name)
+            used = {name: info.attributes[name] for name in attributes_used(info) if name in info.attributes}
+            used |= {name: None for name, tensor in info.tensors.items() if tensor is None}
+            attributes |= {f"{info.path}.{name}": value for name, value in used.items()}
     graph = _fence_what_stays_in_place(graph, calls)
     fusible: dict[int, Fusible] = {}
     for node in graph.nodes:

@@ -183,7 +183,7 @@ def test_settings_of_classes_and_in_dicts_are_remembered_as_far_as_they_are_read
     data = analyze(module.M(), (torch.randn(2, 2),), {})
     assert data["attributes"] == {
         "self.opts['alpha']": 0.5, "self.opts['in'][1]": 2.0, "self.opts['on']": True, "self.k": 1.5,
-        "self.opts.get('beta')": None, "self._private": 3, "self.rows['a']": 2,
+        "self.opts.get('beta')": None, "self._private": 3, "self.rows['a']": 2, "self.weight": None,
     }  # fmt: skip
     first = next(node for node in data["nodes"] if node["target"] == "Tensor.mul")
     assert first["args"][1] == {"scalar": 0.5, "expr": ["self", "self.opts['alpha']"]}

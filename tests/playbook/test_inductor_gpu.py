@@ -12,6 +12,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import enum
+import functools
 import hashlib
 import json
 import operator
@@ -427,7 +429,7 @@ def test_a_module_in_another_mode_is_looked_at_once() -> None:
         counted.append(text)
         return hashlib.sha256(text)
 
-    space: dict[str, Any] = {"torch": torch, "operator": operator}
+    space: dict[str, Any] = {"torch": torch, "operator": operator, "functools": functools, "enum": enum}
     space["hashlib"] = SimpleNamespace(sha256=sha256)
     exec(guards.text("cpu", parts=None), space)
     model = torch.nn.Sequential(

@@ -7,6 +7,8 @@ the code that a call may run names them.
 
 from __future__ import annotations
 
+import enum
+import functools
 import hashlib
 import inspect
 import itertools
@@ -37,6 +39,8 @@ SIZES = ("_size", "_keys")
 MODULES = vars(torch.nn.Module()).keys()
 """Attributes that every module has."""
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+CONSTANTS = (bool, int, float, str, torch.dtype, enum.Enum, range, slice)
+"""Kinds of settings that are as they are printed."""
 TAKEN = re.compile(r"__.*|_?(?:out|weights)|of_.*")
 """Names that a candidate's forward has for its own."""
 
@@ -46,13 +50,14 @@ def expression(path: str) -> str:
     return "self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
 
 
-def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, dict[str, str]]]:
-    """Return path, class and plain settings of each part, the module itself first; settings as they are written.
+def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, dict[str, str], list[str]]]:
+    """Return path, class, plain settings and what is `missing` of each part, the module itself first.
 
-    Those of the user's classes themselves are among them, since a module may hide them by its own. None are told
-    where a part has two paths, at one of which another may come to stand, or hooks, or a setting cannot be written.
+    Settings are as they are written. Those of the user's classes themselves are among them, since a module may hide
+    them by its own. None are told where a part has two paths, at one of which another may come to stand, or hooks, or a
+    setting cannot be written.
     """
-    found: list[tuple[str, str, dict[str, str]]] = []
+    found: list[tuple[str, str, dict[str, str], list[str]]] = []
     if len(list(module.named_modules(remove_duplicate=False))) > len(list(module.modules())):
         return found
     for path, part in module.named_modules():
@@ -60,11 +65,11 @@ def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, di
         for kind in reversed(type(part).__mro__):
             if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
                 held |= {name: one for name, one in vars(kind).items() if not isinstance(one, FUNCTIONS)}
-        held |= {**vars(part), **dict.fromkeys(missing(part))}
+        held |= vars(part)
         written = {name: _written(one) for name, one in _settings(held, mode_matters).items()}
         if "" in written.values() or (path and _hooks(part)) or isinstance(part, OF_TENSORS):
             return []
-        found.append((path, kind_of(part), written))
+        found.append((path, kind_of(part), written, missing(part)))
     return found
 
 
@@ -108,8 +113,9 @@ def digest(module: torch.nn.Module, mode_matters: bool) -> str:
 
 
 def missing(part: torch.nn.Module) -> list[str]:
-    """Return the names of the parameters and buffers that a part might have, such as a bias, and has not."""
-    return sorted(name for name, one in {**part._parameters, **part._buffers}.items() if one is None)
+    """Return the names of the parameters, buffers and parts that a part might have, such as a bias, and has not."""
+    held = {**part._parameters, **part._buffers, **part._modules}
+    return sorted(name for name, one in held.items() if one is None)
 
 
 def plain_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
@@ -187,7 +193,9 @@ def is_plain(value: Any) -> bool:
     if isinstance(value, (tuple, list, dict)):
         items = [*value, *value.values()] if isinstance(value, dict) else value
         return len(value) <= FEW and all(map(is_plain, items))
-    return value is None or isinstance(value, (bool, int, float, str, torch.dtype, *FUNCTIONS))
+    if isinstance(value, functools.partial):
+        return is_plain([value.func, value.args, value.keywords])
+    return value is None or isinstance(value, (*CONSTANTS, *FUNCTIONS))
 
 
 def as_told(value: Any) -> Any:
@@ -196,6 +204,8 @@ def as_told(value: Any) -> Any:
         return {as_told(key): as_told(one) for key, one in value.items()}
     if isinstance(value, (tuple, list)):
         return type(value)(map(as_told, value)) if type(value) in (tuple, list) else value
+    if isinstance(value, functools.partial):
+        return as_told([value.func, value.args, value.keywords])
     return value.__name__ if isinstance(value, FUNCTIONS) else value
 
 
@@ -208,6 +218,8 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
     users = {kind for kind in map(type, module.modules()) if kind.__module__.partition(".")[0] != "torch"}
 
     def take(owner: Any, name: str, text: str, value: Any) -> None:
+        if isinstance(value, enum.Enum):
+            text, value = f"{text}.name", value.name
         if (id(owner), name) not in seen and is_plain(value) and _is_written(value):
             seen.add((id(owner), name))
             found[text] = repr(value)
@@ -235,8 +247,9 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
 
 def _objects(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str]]:
     """Go through an object such as a configuration and those that it holds, each with its expression."""
-    foreign = type(value).__module__.partition(".")[0] in ("torch", "builtins", "numpy")
-    if deep and not foreign and not is_plain(value) and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
+    kind = value if isinstance(value, type) else type(value)
+    foreign = kind.__module__.partition(".")[0] in ("torch", "builtins", "numpy")
+    if deep and not foreign and not is_plain(value) and not issubclass(kind, (torch.nn.Module, torch.Tensor)):
         for name, one in getattr(value, "__dict__", {}).items():
             if name.isidentifier():
                 yield from _objects(one, f"{text}.{name}", deep - 1)

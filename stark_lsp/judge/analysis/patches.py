@@ -8,7 +8,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -163,6 +163,17 @@ class Attributes:
             return value
         return self._note(f"{path}.{name}", value)
 
+    def held(self, module: Any, name: str, value: Any) -> Any:
+        """Return a part or tensor that the code reads, or the None in its place; where it decides, its class counts."""
+        if value is None:
+            return self.seen(module, name, value)
+        path = self.paths.get(id(module))
+        this = rf"self\.{re.escape(name)}"
+        decides = rf"\b(if|not|and|or) {this}\b|\b{this} is\b|\({this},"
+        if path is not None and re.search(decides, _source(type(module))):  # type: ignore[arg-type]
+            self.read[f"type({path}.{name}).__name__"] = type(value).__name__
+        return value
+
     def constants(self) -> dict[str, Any]:
         """Return what the code can read at the top level of the file, by name."""
         found, _ = reached(self.namespace, self._classes)
@@ -174,6 +185,12 @@ class Attributes:
             return track(value, ["self", expression], self.recorder.note)
         if isinstance(value, (FunctionType, BuiltinFunctionType, MethodType)):
             self.read[f"getattr({expression}, '__name__', None)"] = value.__name__
+        if isinstance(value, torch.dtype):
+            self.read[f"str({expression})"] = str(value)
+        if isinstance(value, functools.partial) and hasattr(value.func, "__name__"):
+            self.read[f"getattr(getattr({expression}, 'func', None), '__name__', None)"] = value.func.__name__
+            for name in ("args", "keywords"):
+                self.read[f"repr(getattr({expression}, '{name}', None))"] = repr(getattr(value, name))
         if type(value).__module__ == "numpy":
             one = value.item() if getattr(value, "shape", None) == () else None
             if isinstance(one, (int, float)) and not isinstance(one, bool):
@@ -191,6 +208,14 @@ class Attributes:
             for member, content in members[:32]:
                 self.read[f"{expression}.{member}"] = number(content)
         return value
+
+
+@functools.cache
+def _source(cls: Hashable) -> str:
+    try:
+        return inspect.getsource(cls)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return ""
 
 
 def _is_of_numbers(value: Any) -> bool:
@@ -245,6 +270,7 @@ def _patch_calls(attributes: Attributes, undo: contextlib.ExitStack) -> None:
 def _patch_methods(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
     """Note what is read of a module; refuse a forward that keeps something on it: a rewritten forward would not."""
     get: Callable[..., Any] = cls.__getattribute__
+    find: Callable[..., Any] = cls.__getattr__  # type: ignore[attr-defined]
     set_: Callable[..., Any] = cls.__setattr__
     recorder = attributes.recorder
 
@@ -252,12 +278,16 @@ def _patch_methods(cls: type, attributes: Attributes, undo: contextlib.ExitStack
         value = get(module, name)
         return value if recorder.quiet or name.startswith("__") else attributes.seen(module, name, value)
 
+    def found(module: Any, name: str) -> Any:
+        value = find(module, name)
+        return value if recorder.quiet or name.startswith("__") else attributes.held(module, name, value)
+
     def store(module: Any, name: str, value: Any) -> None:
         if not recorder.quiet and value is not inherited_value(module, name):
             raise NotTraceable(f"forward keeps something on the module (self.{name})", *recorder.here())
         set_(module, name, value)
 
-    for name, method in (("__getattribute__", read), ("__setattr__", store)):
+    for name, method in (("__getattribute__", read), ("__getattr__", found), ("__setattr__", store)):
         if name not in vars(cls):
             setattr(cls, name, method)
             undo.callback(delattr, cls, name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +15,7 @@ import torch
 
 from ..correctness import state
 from ..reference.modules import tensors_of
-from . import cost
+from . import cost, parts
 from .constants import globals_of
 from .encode import number
 from .frames import NotTraceable
@@ -50,6 +52,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         containers = {paths[id(child)]: child for child in module.modules() if isinstance(child, HOLDERS)}
         attributes = Attributes(recorder, paths, globals_of(type(module)), containers)
         module(*args, **kwargs)
+        before = parts.reads(module)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
         with _gradients_as_called(module), patched(module, recorder, attributes), recorder:
@@ -63,6 +66,12 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         # What only other modules read, as a head that shares an embedding's weight, may be replaced.
         read = [pair for pair in tied(module) if targets.keys() & set(pair)]
         attributes.read |= {f"({one} is {other})": True for one, other in read}
+        # What configurations hold in others, in dicts or by properties.
+        after = parts.reads(module)
+        asked = [text for text, value in before.items() if after.get(text) == value and text not in attributes.read]
+        for text in (one for one in asked if one.startswith("self.")):
+            plain = re.fullmatch(r"-?[\d.]+(e-?\d+)?|True|False|None", before[text])
+            attributes.read |= {text: ast.literal_eval(before[text])} if plain else {f"repr({text})": before[text]}
         for path, one in containers.items():
             if isinstance(one, OF_TENSORS):
                 attributes.follow(one)

@@ -99,7 +99,7 @@ def emit(
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
-    imports = [name for name in ("hashlib", "operator", "types") if f"{name}." in looked_at]
+    imports = [name for name in ("enum", "functools", "hashlib", "operator", "types") if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
         own += [handwritten.written("tf32").strip()] if _ROUNDS.search(code) else []
@@ -184,10 +184,9 @@ class _Arguments:
                 called[expression] = plain if usable else given
                 taken.add(called[expression])
             self.spelled[given] = called[expression]
-        self.parameters = [called[one["expression"]] for one in (*self.inputs, *self.weights.values())]
-        """Names of all, in the order in which they are passed."""
         self.expressions = [one["expression"] for one in (*self.inputs, *self.weights.values())]
-        """Of all, in that order."""
+        self.parameters = [called[expression] for expression in self.expressions]
+        """Names of all, in the order in which they are passed, as are expressions."""
 
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
         """Return constants that say what tensors the program was made for; `apart`, weights have one of their own."""

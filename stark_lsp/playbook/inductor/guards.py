@@ -13,6 +13,7 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 from stark_lsp.playbook import handwritten
+from stark_lsp.playbook.names import as_tuple
 
 FEW = 6
 """The most parts that are said by name."""
@@ -91,23 +92,24 @@ def conditions(parts: Sequence[Sequence[Any]] | None, taken: Set[str] = frozense
     Parameters
     ----------
     parts
-        What `judge/analysis/inductor.program` gives: path, class and settings of each, the module itself first.
+        What `judge/analysis/inductor.program` gives: path, class, settings and what is missing of each.
     taken
         Names of forward's own.
     """
-    if not parts or len(parts) > FEW or len({held(path) for path, _, _ in parts} - taken) < len(parts):
+    if not parts or len(parts) > FEW or len({held(path) for path, *_ in parts} - taken) < len(parts):
         return None
     found = []
-    for path, kind, settings in parts:
-        plain = all(name.isidentifier() for name in ([*path.split("."), *settings] if path else settings))
-        if kind in _CONTAINERS or not plain:
+    for path, kind, settings, missing in parts:
+        asked = settings | dict.fromkeys(missing, "None")
+        if kind in _CONTAINERS or not all(map(str.isidentifier, (*asked, *filter(None, path.split("."))))):
             return None
         if path:
             owner, _, name = path.rpartition(".")
-            said = ", ".join([held(owner), f'"{name}"', f'"{kind}"', *(f"{k}={v}" for k, v in settings.items())])
-            found.append(f"({held(path)} := _stark_part({said}))")
+            said = [held(owner), f'"{name}"', f'"{kind}"', *(f"{k}={v}" for k, v in settings.items())]
+            said[3:3] = [as_tuple([f'"{one}"' for one in missing])] if missing else []
+            found.append(f"({held(path)} := _stark_part({', '.join(said)}))")
         else:
-            found += [holds(f"self.{name}", value) for name, value in settings.items()]
+            found += [holds(f"self.{name}", value) for name, value in asked.items()]
     return found
 
 
@@ -119,7 +121,7 @@ def held(path: str) -> str:
 def holds(expression: str, value: str) -> str:
     """Return the condition that what forward reads is what it was."""
     plain = {"True": expression, "False": f"not {expression}", "None": f"{expression} is None"}
-    return plain.get(value, f"{expression} == {value}")
+    return plain.get(value, f"({expression} == {value}) is True")  # a tensor equals it otherwise
 
 
 def text(
