@@ -138,7 +138,7 @@ def lists_of_tensors(module: torch.nn.Module) -> list[tuple[str, Any]]:
         for name, held in vars(part).items()
         if type(held) in (tuple, list) and held and name.isidentifier()
         if not TAKEN.fullmatch(name) and not MANGLED.match(name)
-        if all(type(one) in (torch.Tensor, torch.nn.Parameter) for one in held)
+        if all(type(one) is torch.nn.Parameter or (type(one) is torch.Tensor and not one.requires_grad) for one in held)
     ]
 
 

@@ -103,12 +103,12 @@ def tensor_path(path: str, module: torch.nn.Module, name: str) -> str:
 
 
 def tied(root: torch.nn.Module) -> list[tuple[str, str]]:
-    """Return the expressions of parameters, and of buffers, that are one, which somebody may untie."""
+    """Return the expressions of parameters that are one, which somebody may untie; `.cuda()` does so with buffers."""
     found: dict[int, str] = {}
     pairs = []
     paths = module_paths(root)
     for part in root.modules():
-        for name, one in (*part._parameters.items(), *part._buffers.items()):
+        for name, one in part._parameters.items():
             expression = tensor_path(paths[id(part)], part, name)
             first = found.setdefault(id(one), expression)
             if one is not None and first != expression:
