@@ -14,7 +14,7 @@ from stark_lsp.judge.reference import modules
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
-from .test_inductor import STEP, write
+from .test_inductor import STEP, Written, write
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
@@ -97,22 +97,27 @@ def stepped(model: torch.nn.Module, inputs: list[Any]) -> tuple[Any, list[torch.
     return out, [x.grad for x in (*leaves, *model.parameters())]
 
 
-@pytest.mark.parametrize("recipe", [None, STEP], ids=["forward", "backward"])
-@pytest.mark.parametrize("text", [ROTARY, PYRAMID, STATE], ids=["tuple", "list", "dict"])
-def test_each_tensor_within_an_input_is_one_of_the_programs(
-    text: str, recipe: dict[str, Any] | None, bench: Callable[..., Bench]
-) -> None:
-    one = bench(text)
+def alike(one: Bench, recipe: dict[str, Any] | None = None) -> Written:
+    """Write the candidate of a module, and assert that its kernels give the same results and gradients."""
     one.model.train(recipe is not None)
     made = write(one, recipe)
     made.new.train(recipe is not None)
     expected, slopes = stepped(one.model, one.inputs)
-    # Though of a pyramid one input is not read.
     with made.by_kernels(method="_backward" if recipe else "_compiled"):
         found, others = stepped(made.new, one.inputs)
     close(found, expected)
     for slope, other in zip(slopes, others, strict=True):
         torch.testing.assert_close(other, slope)
+    return made
+
+
+@pytest.mark.parametrize("recipe", [None, STEP], ids=["forward", "backward"])
+@pytest.mark.parametrize("text", [ROTARY, PYRAMID, STATE], ids=["tuple", "list", "dict"])
+def test_each_tensor_within_an_input_is_one_of_the_programs(
+    text: str, recipe: dict[str, Any] | None, bench: Callable[..., Bench]
+) -> None:
+    # Though of a pyramid one input is not read.
+    alike(bench(text), recipe)
 
 
 OTHERS: dict[str, tuple[Callable[..., list[Any]], ...]] = {
@@ -193,19 +198,11 @@ def test_a_cell_returns_its_state_twice_and_what_it_was_given(bench: Callable[..
         'return {"y": h * c.sigmoid(), "state": (h, c * 2)}', 'return {**batch, "y": h, "state": (h, c * 2)}'
     )
     for recipe in (None, STEP):
-        one = bench(text)
-        one.model.train(recipe is not None)
-        made = write(one, recipe)
-        made.new.train(recipe is not None)
-        expected, slopes = stepped(one.model, one.inputs)
-        with made.by_kernels(method="_backward" if recipe else "_compiled"):
-            found, others = stepped(made.new, one.inputs)
-        assert list(found) == list(expected)
-        close(found, expected)
-        for slope, other in zip(slopes, others, strict=True):
-            torch.testing.assert_close(other, slope)
-        given = one.inputs[0]
-        assert made.new(given)["x"] is given["x"]
+        made = alike(bench(text), recipe)
+        (given,) = made.one.inputs
+        found = made.new(given)
+        assert list(found) == list(made.one.model(given))
+        assert found["x"] is given["x"]
 
 
 def test_names_that_end_alike_are_told_apart(bench: Callable[..., Bench]) -> None:
@@ -222,13 +219,7 @@ def test_names_that_end_alike_are_told_apart(bench: Callable[..., Bench]) -> Non
 def get_inputs():
     return [[torch.randn(4, 8)], [torch.randn(4, 8)], torch.randn(4, 8)]
 """
-    made = write(bench(text))
-    expected, slopes = stepped(made.one.model, made.one.inputs)
-    with made.by_kernels():
-        found, others = stepped(made.new, made.one.inputs)
-    close(found, expected)
-    for slope, other in zip(slopes, others, strict=True):
-        torch.testing.assert_close(other, slope)
+    alike(bench(text))
 
 
 def test_lists_of_tensors_that_parts_hold_are_read_anew(bench: Callable[..., Bench]) -> None:

@@ -15,7 +15,7 @@ from ..reference import modules
 from . import parts
 from .constants import globals_of
 from .frames import NotTraceable
-from .inductor_step import argument, key
+from .inductor_step import argument, is_tensor, key
 from .items import Items
 from .patches import tied
 
@@ -132,7 +132,7 @@ class Call:
         tensors: list[torch.Tensor] = []
         _spelled(result, known, tensors)
         weightless = {key(one) for one, (leads, weighted) in zip(tensors, led) if leads and not weighted}
-        read = {key(value) for value in arguments if _is_tensor(value)}
+        read = {key(value) for value in arguments if is_tensor(value)}
         unread = [(text, one) for text, one in self._inputs if key(one) not in read or names[key(one)] != text]
         lists = [Items(value, text) for text, value in self._lists.items() if any(key(one) in read for one in value)]
         same = {id(one): text for text, one in reversed(self.named)}
@@ -144,7 +144,7 @@ class Call:
             "lists": [items.told() for items in lists],
             "result": text,
             "ends": ends,
-            "weightless": [place for place, one in enumerate(outputs) if _is_tensor(one) and key(one) in weightless],
+            "weightless": [place for place, one in enumerate(outputs) if is_tensor(one) and key(one) in weightless],
             "tied": [*tied(self.module), *listed],
             "mode_matters": self._mode_matters,
             "changes": changed,
@@ -152,10 +152,6 @@ class Call:
             "parts": parts.told(self.module, self._mode_matters),
             "reads": self._reads_still(),
         }
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
 
 
 def _learns(tensor: torch.Tensor) -> bool:
@@ -182,7 +178,7 @@ def _result(
     text = _spelled(result, known, tensors)
     places: dict[Any, list[int]] = {}
     for place, output in enumerate(outputs):
-        if _is_tensor(output):
+        if is_tensor(output):
             places.setdefault(key(output), []).append(place)
     if not all(id(tensor) in given or key(tensor) in places for tensor in tensors):
         raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")

@@ -74,16 +74,16 @@ class Step:
             `code`; `arguments`, each with `out[0]`, which forward's program returned, or `gradient[0]`, what flows into
             that, as its expression; `gradients`, by expressions of leaves the places of theirs in what it returns.
         """
-        places = {key(tensor): place for place, tensor in reversed(list(enumerate(outputs))) if _is_tensor(tensor)}
+        places = {key(tensor): place for place, tensor in reversed(list(enumerate(outputs))) if is_tensor(tensor)}
         names = {one: f"out[{place}]" for one, place in places.items()}
         for tensor, flow in self._flows:
             if key(tensor) not in places:
                 raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
             names[key(flow)] = f"gradient[{places[key(tensor)]}]"
-        for value in filter(_is_tensor, arguments):
+        for value in filter(is_tensor, arguments):
             if key(value) not in names:  # autograd may have laid it out anew
                 names |= {key(value): names[key(flow)] for _, flow in self._flows if _equal(value, flow)}
-        made = {key(tensor): place for place, tensor in reversed(list(enumerate(results))) if _is_tensor(tensor)}
+        made = {key(tensor): place for place, tensor in reversed(list(enumerate(results))) if is_tensor(tensor)}
         asked = {expression: key(tensor) for expression, tensor in gradients.items() if tensor is not None}
         if not all(one in made for one in asked.values()):
             raise NotTraceable("its gradients are not those that its program for backward returns")
@@ -102,7 +102,7 @@ def key(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 def argument(value: Any, names: dict[tuple[Any, ...], str]) -> dict[str, Any]:
     """Return what is to be known of an argument of a program, whose expression stands in `names` by `key`."""
-    if not _is_tensor(value):
+    if not is_tensor(value):
         raise NotTraceable(f"its program takes a {type(value).__name__}")
     if key(value) not in names:
         what = f"a tensor of {str(value.dtype)[6:]} and shape {tuple(value.shape)}"
@@ -120,5 +120,6 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.dtype == other.dtype and one.shape == other.shape and torch.equal(one, other)
 
 
-def _is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor."""
     return isinstance(value, torch.Tensor)
