@@ -16,8 +16,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Other tests use the cores too, so a thread that waits for its neighbour waits until that gets a core: tests that
     # are about threads ask for `several_threads`. Set before anything imports torch; judges inherit it.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Nor is a core taken by waiting: a thread sleeps almost at once, as in a judge's children, see `spin_limit`.
-for name, value in {"GOMP_SPINCOUNT": "100", "KMP_BLOCKTIME": "1"}.items():
+# Nor is a core taken by waiting: a thread sleeps almost at once, as in a judge's children, see `spin_limit`. Nor by
+# compiling a test of each of the processor's instructions, 8 s in each process, see `runner_environment`.
+for name, value in {"GOMP_SPINCOUNT": "100", "KMP_BLOCKTIME": "1", "TORCHINDUCTOR_VEC_ISA_OK": "1"}.items():
     os.environ.setdefault(name, value)
 
 # No deadline, and no check of how fast examples are drawn: how long either takes depends on the machine.

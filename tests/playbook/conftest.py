@@ -29,6 +29,7 @@ from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, 
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.judge.analysis import NotTraceable, analyze, cost
 from stark_lsp.playbook.agents import PlaybookAgents
+from stark_lsp.playbook.inductor import guards
 
 REFERENCE = Reference(
     Environment("test", "cpu", "3", sys.executable, torch.__version__), Baselines(Timing(1e4, 9e3, 1.1e4, 5))
@@ -196,3 +197,10 @@ def generous(analysis: dict[str, Any]) -> dict[str, Any]:
             if node["op"] in ("call", "module"):
                 node["time_ms"] = 1.0 + node["id"] / 1000
     return analysis
+
+
+@pytest.fixture(params=["by name", "by digest"])
+def _said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the parts of a module said by name, as in a small one, and by a digest, as in a large one."""
+    if request.param == "by digest":
+        monkeypatch.setattr(guards, "FEW", 0)

@@ -15,7 +15,7 @@ from stark_lsp.playbook.inductor.recipes import ALGEBRA, STRATEGY, Switches
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
-from .test_inductor import Written, gradients
+from .written import Written, gradients
 
 # What differs is rewritten graphs, which tests of the judge compare; each candidate is built for seconds.
 pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from .conftest import Bench
-from .test_inductor import write
+from .written import write
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
@@ -99,7 +99,7 @@ COMPILED: dict[str, Callable[[Any], dict[str, Any]]] = {
 """What kernels of the playbook's own do not follow."""
 
 
-@pytest.mark.parametrize("kind", ["own", "named", "digest"])
+@pytest.mark.parametrize("kind", ["own", pytest.param("named", marks=[pytest.mark.slow, pytest.mark.ci]), "digest"])
 def test_constructed_with_other_arguments_it_gives_the_same(kind: str, bench: Callable[..., Bench]) -> None:
     more = "self.parts = nn.ModuleList(nn.Identity() for _ in range(6))" if kind == "digest" else "pass"
     text = TEXT.replace("MORE", more).replace("ROWS", "range(2)" if kind == "own" else "self.rows")

@@ -16,7 +16,7 @@ from stark_lsp.playbook.inductor.proposal import AsCompiled
 
 from .conftest import Bench
 from .playbook_cases import HEAD
-from .test_inductor import Written, gradients
+from .written import Written, gradients
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
@@ -61,6 +61,8 @@ def all_near(expected: list[torch.Tensor], found: list[torch.Tensor]) -> None:
         near(a, b, 1e-2 * largest)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_it_runs_under_this_autocast_alone(bench: Callable[..., Bench]) -> None:
     made = write(bench(BLOCK))
     (x,) = made.one.inputs

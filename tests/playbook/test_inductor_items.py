@@ -14,7 +14,7 @@ from stark_lsp.judge.reference import modules
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
-from .test_inductor import STEP, Written, write
+from .written import RARE, STEP, Written, write
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
@@ -111,8 +111,17 @@ def alike(one: Bench, recipe: dict[str, Any] | None = None) -> Written:
     return made
 
 
-@pytest.mark.parametrize("recipe", [None, STEP], ids=["forward", "backward"])
-@pytest.mark.parametrize("text", [ROTARY, PYRAMID, STATE], ids=["tuple", "list", "dict"])
+@pytest.mark.parametrize(
+    ("text", "recipe"),
+    [
+        pytest.param(ROTARY, STEP, id="tuple-backward"),
+        pytest.param(ROTARY, None, id="tuple-forward", marks=RARE),
+        pytest.param(PYRAMID, STEP, id="list-backward", marks=RARE),
+        pytest.param(PYRAMID, None, id="list-forward", marks=RARE),
+        pytest.param(STATE, STEP, id="dict-backward", marks=RARE),
+        pytest.param(STATE, None, id="dict-forward", marks=RARE),
+    ],
+)
 def test_each_tensor_within_an_input_is_one_of_the_programs(
     text: str, recipe: dict[str, Any] | None, bench: Callable[..., Bench]
 ) -> None:
@@ -162,6 +171,8 @@ def test_what_a_call_changes_in_an_input_is_no_constant(bench: Callable[..., Ben
         write(bench(ANCHORS.replace("return [(x[", "self.cells.append(x[:3])\n        return [(x[")))
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_tensors_that_are_one_may_be_told_apart_later(bench: Callable[..., Bench]) -> None:
     text = ANCHORS.replace("self.boxes = Boxes()", "self.boxes, self.more = Boxes(), nn.ModuleDict({'3 x': Boxes()})")
     text = text.replace("self.scale =", "self.register_buffer('base', torch.full((3, 4), 0.5))\n        self.scale =")
@@ -193,6 +204,8 @@ CHANGES: tuple[Callable[[Any], object], ...] = (
 )
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_cell_returns_its_state_twice_and_what_it_was_given(bench: Callable[..., Bench]) -> None:
     text = STATE.replace(
         'return {"y": h * c.sigmoid(), "state": (h, c * 2)}', 'return {**batch, "y": h, "state": (h, c * 2)}'
@@ -205,6 +218,8 @@ def test_a_cell_returns_its_state_twice_and_what_it_was_given(bench: Callable[..
         assert found["x"] is given["x"]
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_names_that_end_alike_are_told_apart(bench: Callable[..., Bench]) -> None:
     text = f"""{HEAD}class Model(nn.Module):
     def __init__(self):
@@ -222,6 +237,8 @@ def get_inputs():
     alike(bench(text))
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_lists_of_tensors_that_parts_hold_are_read_anew(bench: Callable[..., Bench]) -> None:
     made = write(bench(ANCHORS))
     for new in (made.one.model, made.new):

@@ -23,9 +23,10 @@ from stark_lsp.playbook.source import OLD_FORWARD
 
 from .conftest import Bench, close
 from .test_candidates_on_cuda import moved
-from .test_inductor import NUMBERS, SCALED, STEP, gradients
 from .test_inductor_autocast import all_near, near
+from .test_inductor_changed import NUMBERS
 from .test_inductor_items import PYRAMID, ROTARY, STATE, stepped
+from .written import SCALED, STEP, gradients
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 

@@ -18,7 +18,7 @@ from stark_lsp.playbook.source import CannotEdit
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
-from .test_inductor import Written, trained, write
+from .written import Written, trained, write
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
@@ -176,6 +176,8 @@ def test_a_backward_pre_hook_of_a_part_runs(bench: Callable[..., Bench]) -> None
     close(*grads)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_hook_that_was_traced_is_asked_for_as_well(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +234,8 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_parts_of_odd_names_are_asked_by_them(bench: Callable[..., Bench]) -> None:
     made = write(bench(ODD))
     with made.by_kernels():

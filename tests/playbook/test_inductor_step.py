@@ -29,8 +29,8 @@ from stark_lsp.playbook.inductor.recipes import SWITCHES, Switches
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
-from .test_inductor import STEP, Written, gradients, trained, write
 from .test_inductor_autocast import all_near
+from .written import STEP, Written, gradients, trained, write
 
 pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow]
 
