@@ -9,6 +9,7 @@ leaves.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -70,27 +71,29 @@ def claim_stdout() -> int:
 
 
 def feed(stream: asyncio.StreamReader, descriptor: int, loop: asyncio.AbstractEventLoop) -> None:
-    """Read `descriptor` in a daemon thread into `stream` until it ends."""
+    """Read `descriptor` in a daemon thread into `stream` until it ends.
 
-    def call(function: object, *args: object) -> bool:
-        try:
-            loop.call_soon_threadsafe(function, *args)  # type: ignore[arg-type]
-        except RuntimeError:
-            # The loop is closed: the process is on its way out.
-            return False
-        return True
+    It reads on when the loop has taken what was read before. Each call from a thread puts a byte into the socket that
+    wakes the loop, which holds a few hundred; a signal that comes while it is full is lost.
+    """
+    taken = threading.Semaphore()
+
+    def take(data: bytes) -> None:
+        stream.feed_data(data)
+        taken.release()
 
     def read() -> None:
-        while True:
-            try:
-                data = os.read(descriptor, 1 << 16)
-            except OSError:
-                data = b""
-            if not data:
-                call(stream.feed_eof)
-                return
-            if not call(stream.feed_data, data):
-                return
+        # The loop is closed where calling it fails: the process is on its way out.
+        with contextlib.suppress(RuntimeError):
+            while taken.acquire():
+                try:
+                    data = os.read(descriptor, 1 << 16)
+                except OSError:
+                    data = b""
+                if not data:
+                    loop.call_soon_threadsafe(stream.feed_eof)
+                    return
+                loop.call_soon_threadsafe(take, data)
 
     threading.Thread(target=read, name="stark-stdin", daemon=True).start()
 
