@@ -32,7 +32,7 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	@echo "Optimizing $(words $(DEMO_SAMPLES)) samples, some 2 minutes each on 2 cores"
 	@for sample in $(DEMO_SAMPLES); do \
 	  STARK_STATE_DIR=$(DEMO_STATE) $(BIN)/stark-lsp optimize samples/$$sample.py \
-	    --device cpu --model playbook --budget 6 --seed 0 --isolation $(ISOLATION) \
+	    --device cpu --model playbook --budget 3 --seed 0 --isolation $(ISOLATION) \
 	    --brief --report $(DEMO_STATE)/$$sample.html || exit $$?; \
 	  echo; \
 	done
@@ -43,7 +43,7 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 TIMED = $(shell grep -rl --include='test_*.py' 'mark\.timing' tests)
 
 # One process more than there are cores: some wait while others work.
-test: $(BIN)/.dev ## Run the tests (8 to 9 minutes on 2 cores)
+test: $(BIN)/.dev ## Run the tests (7 to 8 minutes on 2 cores)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not timing"
 	@$(BIN)/python -m pytest -m "timing and not slow" $(TIMED)
 

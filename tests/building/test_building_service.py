@@ -309,6 +309,8 @@ int after = 0;
     b"Free Software Foundation" not in subprocess.run(["c++", "--version"], capture_output=True).stdout,
     reason="only GCC tells of its loops",
 )
+@pytest.mark.slow
+@pytest.mark.ci
 def test_the_loops_that_were_not_vectorized_are_told_and_kept(service: BuildService) -> None:
     asked = raw(LOOPS, extra_cflags=["-O3"])
     built = service.build(asked, seconds=SECONDS)

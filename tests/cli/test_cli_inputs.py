@@ -69,6 +69,8 @@ def test_inputs_are_written_into_the_file(tmp_path: Path) -> None:
     assert "has inputs already" in again.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "train.py").write_text(SCRIPT)

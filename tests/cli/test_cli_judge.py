@@ -322,6 +322,8 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_running(folder: Path) -> None:
     assert json.loads(out.read_text())["error"]["message"] == "Stopped."
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_package_may_import_the_file_itself(tmp_path: Path) -> None:
     package = tmp_path / "src" / "mylib"
     package.mkdir(parents=True)

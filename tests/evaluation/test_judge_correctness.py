@@ -173,6 +173,8 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_what_each_call_moves_is_as_at_first_in_each_call_also_where_it_is_timed(tmp_path: Path) -> None:
     async with judging(make_problem(tmp_path / "model.py", STATEFUL), tmp_path, settings=SETTINGS) as (judge, _):
         await judge.prepare(lambda text: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from judge_cases import judging, make_problem
 
 from stark_lsp.core.candidate import Candidate
@@ -33,6 +34,8 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_a_class_that_reads_files_of_its_project_is_judged_with_candidates_that_do(tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name, text in {"pyproject.toml": "", "assets/table.txt": "1.5", "net/scale.json": '{"scale": 2.0}'}.items():

@@ -77,6 +77,8 @@ def project(folder: Path, text: str = DOCUMENT, name: str = "nets.py") -> Path:
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_the_test_passes_in_a_project_with_packages_and_fails_where_results_or_gradients_differ(tmp_path: Path) -> None:
     wrong = DOCUMENT.replace("self.linear.bias) * self.scale", "self.linear.bias).detach() * self.scale * 1.001")
     assert wrong != DOCUMENT
