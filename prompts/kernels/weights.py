@@ -20,9 +20,9 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             hooks = {} if part is module else {key: dict(getattr(part, key)) for key in _STARK_HOOKS}
             names = [_stark_name(hook) for kind in hooks.values() for hook in kind.values()]
             owns = (part._parameters, part._buffers, part._modules)
-            none = [(each, key) for each in owns for key in each if each[key] is None]
-            told.append((path, kinds, {k: _stark_told(x) for k, x in plain.items()}, names, sorted(k for _, k in none)))
-            absent += none
+            has = sorted((key, one is None) for each in owns for key, one in each.items())
+            told.append((path, kinds, {k: _stark_told(x) for k, x in plain.items()}, names, has))
+            absent += [(each, key) for each in owns for key in each if each[key] is None]
             held.append(vars(part).items())
             watched.append({**_stark_told(plain, names=False), **hooks, "_modules": dict(part._modules)}.items())
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest

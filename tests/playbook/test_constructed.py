@@ -47,7 +47,7 @@ class Wide:
 class Model(nn.Module):
     def __init__(self, pool=Pool.MEAN, config=None, wide=Wide, act=functools.partial(F.leaky_relu, negative_slope=0.1),
                  bias=False, gate=False, down=False, dtype=torch.float32, rows=range(2), columns=slice(0, 8), norm=True,
-                 learned=False):
+                 learned=False, extra=False):
         super().__init__()
         self.linear = nn.Linear(16, 16)
         self.pool, self.config, self.wide, self.act = pool, config or Config(), wide, act
@@ -57,6 +57,8 @@ class Model(nn.Module):
         self.register_module("down", nn.Linear(16, 16) if down else None)
         self.norm = nn.BatchNorm1d(16) if norm else None
         self.scale = nn.Parameter(torch.full((16,), 1.5)) if learned else 1.5
+        if extra:
+            self.extra, self.factor = nn.Parameter(torch.rand(16)), 1.25
         MORE
 
     def forward(self, x):
@@ -66,6 +68,9 @@ class Model(nn.Module):
         y = self.act(y * self.config.more["t"] * self.wide.by * self.scale)
         y = torch.sin(y if self.bias is None else y + self.bias)
         y = y if self.gate is None else y * self.gate
+        if hasattr(self, "extra"):
+            y = y + self.extra
+        y = y * getattr(self, "factor", 2)
         y = y if self.down is None else self.down(y)
         if self.norm is not None:
             y = self.norm(y)
@@ -89,6 +94,7 @@ OTHERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "a gate": lambda file: {"gate": True},
     "a part": lambda file: {"down": True},
     "no norm": lambda file: {"norm": False},
+    "more": lambda file: {"extra": True},
     "dtype": lambda file: {"dtype": torch.float64},
 }
 COMPILED: dict[str, Callable[[Any], dict[str, Any]]] = {

@@ -15,8 +15,10 @@ LONGEST = 100
 _PLAIN = (bool, int, float, str, type(None))
 
 
-def reached(namespace: dict[str, Any], classes: Iterable[type]) -> tuple[dict[str, Any], set[str]]:
+def reached(namespace: dict[str, Any], classes: Iterable[type]) -> tuple[dict[str, Any], set[str], set[str]]:
     """Return the plain values of a file that a forward of these classes can reach, and the attributes it may ask for.
+
+    Third are those of the attributes that `hasattr` or `getattr` asks for, which may not be there.
 
     Followed are functions and classes of the same file, of classes what is asked for by name, beginning with forward;
     PyTorch's own are not.
@@ -25,13 +27,17 @@ def reached(namespace: dict[str, Any], classes: Iterable[type]) -> tuple[dict[st
     functions: list[Any] = []
     attributes, seen = {"forward"}, set[CodeType]()
     found: dict[str, Any] = {}
+    perhaps: set[str] = set()
     while True:
         methods = [vars(base)[name] for base in members for name in attributes & vars(base).keys()]
         whole = [one for one in map(_function, [*functions, *methods]) if one is not None and one.__code__ not in seen]
         new = [one for one in whole if not str(one.__module__).startswith("torch.")]
         if not new:
-            return found, attributes
+            return found, attributes, perhaps
         seen |= {one.__code__ for one in new}
+        asked = {name for one in new for name in _asked(one.__code__)}
+        attributes |= asked
+        perhaps |= asked
         for scope, name, is_global in ((one.__globals__, *pair) for one in new for pair in set(_names(one.__code__))):
             value = scope.get(name) if is_global else None
             if not is_global:
@@ -79,3 +85,16 @@ def _names(code: CodeType) -> Iterator[tuple[str, bool]]:
             yield step.argval, False
         elif isinstance(step.argval, CodeType):
             yield from _names(step.argval)
+
+
+def _asked(code: CodeType) -> Iterator[str]:
+    """Yield the names of attributes that code hands to `hasattr` or `getattr`, functions within it included."""
+    asks = False
+    for step in dis.get_instructions(code):
+        if isinstance(step.argval, CodeType):
+            yield from _asked(step.argval)
+        elif step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            asks = step.argval in ("hasattr", "getattr")
+        elif asks and step.opname == "LOAD_CONST" and isinstance(step.argval, str):
+            yield from [step.argval] if step.argval.isidentifier() else []
+            asks = False

@@ -41,6 +41,8 @@ MODULES = vars(torch.nn.Module()).keys()
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 CONSTANTS = (bool, int, float, str, torch.dtype, enum.Enum, range, slice)
 """Kinds of settings that are as they are printed."""
+ASKED = "hasattr("
+"""Begins what is asked of modules; where a digest is compared, that holds it as well."""
 TAKEN = re.compile(r"__.*|_?(?:out|weights)|of_.*")
 """Names that a candidate's forward has for its own."""
 
@@ -108,14 +110,19 @@ def digest(module: torch.nn.Module, mode_matters: bool) -> str:
             raise NotTraceable(f"{path} has hooks")
         children = [(child, kind_of(one)) for child, one in part._modules.items()]
         settings = _settings(vars(part), mode_matters)
-        whole.append((path, children, {name: as_told(one) for name, one in settings.items()}, hooks, missing(part)))
+        whole.append((path, children, {name: as_told(one) for name, one in settings.items()}, hooks, _named(part)))
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
+
+
+def _named(part: torch.nn.Module) -> list[tuple[str, bool]]:
+    """Return the names of what is registered on a part, and whether it is missing."""
+    held = {**part._parameters, **part._buffers, **part._modules}
+    return sorted((name, one is None) for name, one in held.items())
 
 
 def missing(part: torch.nn.Module) -> list[str]:
     """Return the names of the parameters, buffers and parts that a part might have, such as a bias, and has not."""
-    held = {**part._parameters, **part._buffers, **part._modules}
-    return sorted(name for name, one in held.items() if one is None)
+    return [name for name, none in _named(part) if none]
 
 
 def plain_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
@@ -235,13 +242,14 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
                     held.append((type(part), one, shortest.setdefault(id(one), text)))
         held.append((type(part), part, before))
     for kind in users:
-        constants, names = reached(globals_of(kind), [kind])
+        constants, names, perhaps = reached(globals_of(kind), [kind])
         for name in constants.keys() - hidden.keys() if globals_of(kind) is own else ():
             if not TAKEN.fullmatch(name):
                 take(own, name, name, own[name])
         for owner, before in ((one, text) for holder, one, text in held if holder is kind):
             for name in itertools.filterfalse(MANGLED.match, names):
                 take(owner, name, f"{before}.{name}", _held_by(owner, name))
+            found |= dict(_absent(owner, name, before) for name in perhaps if not _has(owner, name))
     return dict(sorted(found.items()))
 
 
@@ -269,6 +277,20 @@ def _held_by(owner: Any, name: str) -> Any:
         return ...
     # Some have None for whatever they have not.
     return ... if value is None and name not in getattr(owner, "__dict__", {}) else value
+
+
+def _has(owner: Any, name: str) -> bool:
+    try:
+        return hasattr(owner, name)
+    except Exception:  # noqa: BLE001 - the user's class
+        return True
+
+
+def _absent(owner: Any, name: str, text: str) -> tuple[str, str]:
+    """Return what says that an object has nothing under a name that its code may ask for, and what that is now."""
+    if isinstance(owner, torch.nn.Module):
+        return f'{ASKED}{text}, "{name}")', "False"
+    return f'(getattr({text}, "{name}", None) is None)', "True"
 
 
 def _is_written(setting: Any) -> bool:

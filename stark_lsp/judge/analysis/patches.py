@@ -176,7 +176,7 @@ class Attributes:
 
     def constants(self) -> dict[str, Any]:
         """Return what the code can read at the top level of the file, by name."""
-        found, _ = reached(self.namespace, self._classes)
+        found, *_ = reached(self.namespace, self._classes)
         return {name: number(value) for name, value in found.items()}
 
     def _note(self, expression: str, value: Any) -> Any:

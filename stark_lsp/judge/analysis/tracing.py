@@ -69,7 +69,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         # What configurations hold in others, in dicts or by properties.
         after = parts.reads(module)
         asked = [text for text, value in before.items() if after.get(text) == value and text not in attributes.read]
-        for text in (one for one in asked if one.startswith("self.")):
+        for text in (one for one in asked if not one.isidentifier()):
             plain = re.fullmatch(r"-?[\d.]+(e-?\d+)?|True|False|None", before[text])
             attributes.read |= {text: ast.literal_eval(before[text])} if plain else {f"repr({text})": before[text]}
         for path, one in containers.items():
