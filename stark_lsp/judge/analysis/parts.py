@@ -41,8 +41,6 @@ MODULES = vars(torch.nn.Module()).keys()
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 CONSTANTS = (bool, int, float, str, torch.dtype, enum.Enum, range, slice)
 """Kinds of settings that are as they are printed."""
-ASKED = "hasattr("
-"""Begins what is asked of modules; where a digest is compared, that holds it as well."""
 TAKEN = re.compile(r"__.*|_?(?:out|weights)|of_.*")
 """Names that a candidate's forward has for its own."""
 
@@ -289,7 +287,8 @@ def _has(owner: Any, name: str) -> bool:
 def _absent(owner: Any, name: str, text: str) -> tuple[str, str]:
     """Return what says that an object has nothing under a name that its code may ask for, and what that is now."""
     if isinstance(owner, torch.nn.Module):
-        return f'{ASKED}{text}, "{name}")', "False"
+        # Not asked for where a digest is compared, which has the names.
+        return f'hasattr({text}, "{name}")', "False"
     return f'(getattr({text}, "{name}", None) is None)', "True"
 
 
