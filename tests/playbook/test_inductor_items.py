@@ -14,9 +14,11 @@ from stark_lsp.judge.reference import modules
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
-from .written import RARE, STEP, Written, write
+from .written import STEP, Written, write
 
 pytestmark = pytest.mark.usefixtures("several_threads")
+RARE = [pytest.mark.slow, pytest.mark.ci]
+"""Marks of what `make test` leaves to CI, which looks for `mark.ci` in the files themselves."""
 
 ROTARY = f"""{HEAD}class Model(nn.Module):
     def __init__(self):

@@ -41,8 +41,6 @@ def get_inputs():
 """
 
 
-RARE = (pytest.mark.slow, pytest.mark.ci)
-"""Marks of a test that `make test` leaves to CI."""
 STEP = {"backward": True}
 """The recipe for backward as well, see `test_inductor_step.py`."""
 
