@@ -5,8 +5,9 @@
     python benchmarks/kernelbench.py KernelBench rms_norm --budget 8
 
 Each sample is optimized as a user does it, and what comes of it is given to `eval_kernel_against_ref` in a process of
-its own: five checks, then a hundred calls of the proposal and, after them, a hundred of the original. Only `eval.py`
-and what it imports is read of KernelBench, none of its problems.
+its own: five checks, then a hundred calls of the proposal and, after them, a hundred of the original. What its static
+check refuses, which its scripts ask before, is said. Only these two and what they import is read of KernelBench, none
+of its problems.
 """
 
 from __future__ import annotations
@@ -39,9 +40,12 @@ def evaluate(checkout: Path, original: Path, candidate: Path) -> dict[str, Any]:
     """Let KernelBench's evaluator judge one candidate in this process."""
     import torch
 
-    result = evaluator(checkout).eval_kernel_against_ref(
+    judge, text = evaluator(checkout), candidate.read_text()
+    check = importlib.import_module("kernelbench.kernel_static_checker").validate_kernel_static
+    _, refused, _ = check(text, backend="triton" if "@triton.jit" in text else "cuda")
+    result = judge.eval_kernel_against_ref(
         original.read_text(),
-        candidate.read_text(),
+        text,
         num_correct_trials=5,
         num_perf_trials=100,
         measure_performance=True,
@@ -50,7 +54,8 @@ def evaluate(checkout: Path, original: Path, candidate: Path) -> dict[str, Any]:
         backend="triton",
     )
     times = {"ms": result.runtime_stats, "eager_ms": result.ref_runtime_stats} if result.correctness else {}
-    return {"right": result.correctness, "said": {key: str(value) for key, value in result.metadata.items()}, **times}
+    said = {key: str(value) for key, value in result.metadata.items()}
+    return {"right": result.correctness, "said": said, "refused": "; ".join(refused) or "nothing", **times}
 
 
 def optimize(sample: Path, options: argparse.Namespace) -> tuple[dict[str, Any], Path | None]:
@@ -73,20 +78,21 @@ def row(sample: Path, options: argparse.Namespace) -> str:
     """Return one sample's line of the table."""
     found, source = optimize(sample, options)
     if source is None:
-        return f"| {sample.stem} | nothing faster | | |"
+        return f"| {sample.stem} | nothing faster | | | |"
     best, theirs = found["best"], options.out / f"{sample.stem}.kernelbench.json"
     low, high = best["interval"]
     command = [sys.executable, __file__, str(options.checkout), "--evaluate", str(sample), str(source), str(theirs)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     ours = f"| {sample.stem} | {best['speedup_vs_eager']:.2f} ({low:.2f} to {high:.2f}) |"
     if done.returncode:
-        return f"{ours} failed: {done.stderr.strip().splitlines()[-1:]} | |"
+        return f"{ours} failed: {done.stderr.strip().splitlines()[-1:]} | | |"
     said = json.loads(theirs.read_text())
     if not said["right"]:
-        return f"{ours} wrong: {said['said']} | |"
+        return f"{ours} wrong: {said['said']} | | {said['refused']} |"
     ms, eager_ms = said["ms"], said["eager_ms"]
     means = f"{eager_ms['mean'] / ms['mean']:.2f}"
-    return f"{ours} {means} | {eager_ms['mean']:.3f} ± {eager_ms['std']:.3f} / {ms['mean']:.3f} ± {ms['std']:.3f} |"
+    spread = f"{eager_ms['mean']:.3f} ± {eager_ms['std']:.3f} / {ms['mean']:.3f} ± {ms['std']:.3f}"
+    return f"{ours} {means} | {spread} | {said['refused']} |"
 
 
 def main() -> int:
@@ -105,7 +111,7 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     named = [Path(name) if name.endswith(".py") else SAMPLES / f"{name}.py" for name in options.samples]
     chosen = named or sorted(SAMPLES.glob("*.py"))
-    print("| sample | our judge, over eager | KernelBench, of means | its times, ms |\n|---|---|---|---|")
+    print("| sample | our judge, over eager | KernelBench, of means | its times, ms | it refuses |\n|---|---|---|---|---|")
     for sample in chosen:
         print(row(sample, options), flush=True)
     return 0

@@ -1,4 +1,4 @@
-import threading
+import _thread
 import weakref
 
 import torch
@@ -17,7 +17,7 @@ class _StarkGraph:
             self.given = [torch.empty_like(x).copy_(x) for x in tensors[:inputs]]
         self.held = [*self.given, *(x.detach() for x in tensors[inputs:])]
         self.where = self.places(tensors)
-        self.lock, self.done = threading.Lock(), torch.cuda.Event()
+        self.lock, self.done = _thread.allocate_lock(), torch.cuda.Event()
         changed = [x for x in tensors[inputs:] if changes and not isinstance(x, torch.nn.Parameter)]
         kept = [(x, x.clone()) for x in changed]
         stream = torch.cuda.Stream()

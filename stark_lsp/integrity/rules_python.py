@@ -13,7 +13,7 @@ IMPORTABLE = listed(
     "__future__ abc array bisect cmath collections contextlib copy ctypes dataclasses datetime decimal "
     "difflib enum errno fractions functools gc glob hashlib heapq importlib inspect io itertools json keyword locale "
     "logging math numbers operator os packaging pathlib platform pprint random re shutil statistics string struct sys "
-    "sysconfig tempfile textwrap threading time traceback types typing typing_extensions uuid warnings weakref"
+    "sysconfig tempfile textwrap threading time traceback types typing typing_extensions uuid warnings weakref _thread"
 )
 """Packages that a candidate may import; what they may be used for is told below."""
 _NOTED = listed("cupy numba cffi pycuda tilelang numpy scipy einops opt_einsum torchvision packaging")
@@ -32,7 +32,8 @@ _PREFIXES = {
         "torch.UntypedStorage.from_file torch.jit.save torch.jit.load torch.serialization numpy.load numpy.save "
         "numpy.savez numpy.memmap numpy.fromfile numpy.loadtxt numpy.savetxt numpy.genfromtxt logging.FileHandler "
         "logging.config tempfile.NamedTemporaryFile tempfile.TemporaryFile tempfile.mkstemp",
-        Rule.PROCESSES: "threading.Thread threading.Timer torch.multiprocessing torch.distributed.init_process_group "
+        Rule.PROCESSES: "threading.Thread threading.Timer _thread.start_new_thread _thread.start_new "
+        "_thread.start_joinable_thread torch.multiprocessing torch.distributed.init_process_group "
         "torch.distributed.rpc",
         Rule.NETWORK: "torch.hub torch.utils.model_zoo logging.handlers",
         Rule.TEXT: "builtins.exec builtins.eval builtins.compile builtins.breakpoint types.FunctionType types.CodeType "

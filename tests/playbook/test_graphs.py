@@ -57,7 +57,7 @@ def test_what_is_kept_for_backward_is_there_until_the_next_call(
         monkeypatch.setattr(torch.cuda, name, mock.MagicMock())
     # Not where it stands, which no cache of Python's belongs beside.
     path = tmp_path / "graph.py"
-    path.write_text(f"import threading\nimport weakref\n\nimport torch\n\n\n{written('graph')}")
+    path.write_text(f"import _thread\nimport weakref\n\nimport torch\n\n\n{written('graph')}")
     graph_of = load(path, "stark_graph")._StarkGraph
     x, weight = torch.randn(3), torch.randn(3)
     graph = graph_of(lambda x, w: (x * w, x + w), [x, weight], 1, None, count=1, saved=(1,))

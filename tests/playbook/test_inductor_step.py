@@ -178,7 +178,7 @@ def test_both_programs_as_graphs(autocast: str, bench: Callable[..., Bench], mon
     program = inductor.program(model, tuple(one.inputs), {}, str(one.path), STEP) | {"autocast": autocast}
     candidate = emit(one.problem, program, replayed=True)
     source = candidate.source.replace("class _StarkForm", f"{written('graph')}\n\nclass _StarkForm", 1)
-    new = one.build(replace(candidate, source=f"import threading\nimport weakref\n{source}"))
+    new = one.build(replace(candidate, source=f"import _thread\nimport weakref\n{source}"))
     with torch.autocast("cpu", torch.bfloat16, enabled=bool(autocast)):
         expected, found = (gradients(each, one.inputs) for each in (one.model, new))
         first = new(one.inputs[0].clone().requires_grad_())

@@ -108,7 +108,7 @@ def emit(
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
         ready = []
         shared = [graphs.text(back=back is not None)] if replayed else []
-        imports += ["functools", *(graphs.IMPORTS if replayed else [])]
+        imports += ["functools", *(["importlib.util"] if rows else []), *(graphs.IMPORTS if replayed else [])]
     else:
         text = cpp.source(kernels, made["capability"], names_of)
         types = [f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()]

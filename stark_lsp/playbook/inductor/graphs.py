@@ -17,7 +17,7 @@ from stark_lsp.playbook.handwritten import written
 from stark_lsp.playbook.inductor.backward import Backward
 from stark_lsp.playbook.inductor.reader import CannotEmit
 
-IMPORTS = ["threading", "weakref"]
+IMPORTS = ["_thread", "weakref"]
 
 
 def text(*, back: bool) -> str:

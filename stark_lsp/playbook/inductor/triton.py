@@ -18,11 +18,10 @@ from stark_lsp.playbook.inductor.tidy import constants, tidied
 
 WIDTH = 120
 _IMPORTS = """\
-try:
+triton = None
+if importlib.util.find_spec("triton"):  # only a GPU needs it
     import triton
     import triton.language as tl
-except ImportError:  # only a GPU needs it
-    triton = None
 """
 _NOTICE = "# From PyTorch's torch/_inductor/runtime/triton_helpers.py, (c) PyTorch contributors, BSD-3-Clause"
 _PREFIX = "_stark_tl_"
