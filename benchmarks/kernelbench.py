@@ -111,7 +111,8 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     named = [Path(name) if name.endswith(".py") else SAMPLES / f"{name}.py" for name in options.samples]
     chosen = named or sorted(SAMPLES.glob("*.py"))
-    print("| sample | our judge, over eager | KernelBench, of means | its times, ms | it refuses |", "|---" * 5 + "|", sep="\n")
+    print("| sample | our judge, over eager | KernelBench, of means | its times, ms | it refuses |")
+    print("|---" * 5 + "|")
     for sample in chosen:
         print(row(sample, options), flush=True)
     return 0

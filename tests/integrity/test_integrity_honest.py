@@ -50,7 +50,7 @@ PYTHON = {
     "an error text that names a device file": ("", "if x.numel() > 1e12:\n    raise RuntimeError('see /dev/shm and /proc/meminfo')\nreturn x"),
     "a counter": ("", "self.calls += 1\nreturn x"),
     "the last input watched": ("", "if self.last is not x:\n    self.last = x\nreturn x + 1"),
-    "a lock and thread locals": ("import threading\nLOCK = threading.Lock()\nLOCAL = threading.local()", "with LOCK:\n    return x"),
+    "a lock and thread locals": ("import _thread, threading\nONE = _thread.allocate_lock()\nLOCK = threading.Lock()\nLOCAL = threading.local()", "with LOCK:\n    return x"),
     "a stream": ("", "s = torch.cuda.Stream()\nwith torch.cuda.stream(s):\n    return x + 1"),
     "settings of torch": ("torch.backends.cudnn.benchmark = True\ntorch._inductor.config.max_autotune = True", "return x"),
     "more precision": ("torch.backends.cuda.matmul.allow_tf32 = False\ntorch.set_float32_matmul_precision('highest')", "return x"),

@@ -20,6 +20,7 @@ REFUSED = {
     "an import by text": (Rule.IMPORTS, "__import__('subprocess')"),
     "an import by text made at run time": (Rule.IMPORTS, "import importlib\nimportlib.import_module('sub' + str(torch))"),
     "a thread": (Rule.PROCESSES, "import threading\nthreading.Thread(target=print).start()"),
+    "a bare thread": (Rule.PROCESSES, "import _thread\n_thread.start_new_thread(print, ())"),
     "workers of a loader": (Rule.PROCESSES, "from torch.utils.data import DataLoader\nDataLoader([1], num_workers=2)"),
     "what programs load": (Rule.PROCESSES, "import os\nos.environ['LD_PRELOAD'] = 'x.so'"),
     "a file": (Rule.FILES, "open('x').read()"),

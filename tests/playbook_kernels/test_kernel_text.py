@@ -66,7 +66,6 @@ def test_the_static_check_has_nothing_to_say_and_names_the_kernels(device: str) 
         assert reading.refusals == ()
         assert reading.notes == ()
         assert reading.told.kernels
-        assert reading.told.judged.count("raise") > 0
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -153,7 +153,7 @@ def test_where_it_cannot_be_shared_it_stays_in_the_file(tmp_path: Path) -> None:
     shared.write_text("import warnings\n\n\ndef mine():\n    return 1\n")
     more = accept_in_package(DOCUMENT, "First", "tanh", path).shared
     assert more is not None
-    assert more.text.startswith("import warnings\n\n\ndef mine():\n    return 1\n\n\nimport ctypes\n")
+    assert more.text.startswith("import warnings\n\n\ndef mine():\n    return 1\n\n\nimport _thread\n")
     assert more.text.count("import warnings") == 1
 
 

@@ -51,6 +51,14 @@ def _like(original: Callable[..., Any], stand_in: Callable[[dict[str, Any]], Any
     return function
 
 
+class DoesNotLoad(BaseException):
+    """A library was built and cannot be loaded.
+
+    What handles a failed build for users without a compiler, and goes on with PyTorch, must not have this too: the
+    kernel is judged, not what replaces it. Of builds that fail the judge knows itself.
+    """
+
+
 @dataclass(eq=False)
 class Loader:
     """Has extensions built, loads them, and remembers them."""
@@ -97,7 +105,10 @@ class Loader:
             answer = self.ask(request)
             if "library" not in answer:
                 raise RuntimeError(str(answer.get("error") or f"Error building extension '{request['name']}'"))
-            self._loaded[key] = _open(request["name"], str(answer["library"]), request["is_python_module"])
+            try:
+                self._loaded[key] = _open(request["name"], str(answer["library"]), request["is_python_module"])
+            except Exception as error:
+                raise DoesNotLoad(f"{type(error).__name__}: {error}") from error
         return self._loaded[key]
 
 

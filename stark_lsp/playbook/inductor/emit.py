@@ -113,7 +113,7 @@ def emit(
         text = cpp.source(kernels, made["capability"], names_of)
         types = [f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()]
         tag, rows, library_of = library.constants(text, types)
-        imports += ["ctypes", "glob", "threading", "warnings"]
+        imports += library.IMPORTS
         ready = [f"    kernels = _stark_library({library_of})", "    if not kernels:", "        return None"]
         shared = [library.loader("cpu")]
     held, makers = _held(program, arguments, tag)

@@ -17,8 +17,9 @@ from stark_lsp.playbook.kernels.support import supports
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import KernelSpec
 
+IMPORTS = ["_thread", "contextlib", "ctypes", "glob", "warnings"]
 _LIBRARY = '''\
-_stark_libraries, _stark_lock = {}, threading.Lock()
+_stark_libraries, _stark_lock = {}, _thread.allocate_lock()
 
 
 def _stark_library(name, source, types):
@@ -30,13 +31,12 @@ def _stark_library(name, source, types):
     with _stark_lock:
         if name not in _stark_libraries:
             options = {"no_implicit_headers": True} if torch.__version__ >= (2, 8) else {}
-<prepare>            try:
+<prepare>            path, told = None, f"PyTorch replaces {name}, which takes <needed> to build: "
+            with contextlib.ExitStack() as stack:
+                stack.push(lambda _, why, at: isinstance(why, Exception) and not warnings.warn(told + str(why)[-300:]))
                 from torch.utils.cpp_extension import load_inline
 
-<build>            except Exception as error:
-                warnings.warn(f"PyTorch replaces {name}, which takes <needed> to build: {str(error)[-300:]}")
-                path = None
-            library = ctypes.CDLL(path) if path else None
+<build>            library = ctypes.CDLL(path) if path else None
             _stark_libraries[name] = {kernel: types[kernel]((kernel, library)) for kernel in types if library}
     return _stark_libraries[name]
 '''
@@ -68,7 +68,7 @@ _CUDA = {
 
 
 def loader(device_type: str) -> str:
-    """Return the function that builds and loads a library; needs ctypes, threading, torch, warnings, on a CPU glob."""
+    """Return the function that builds and loads a library; needs torch and `IMPORTS`, glob on a CPU alone."""
     text = _LIBRARY
     for name, part in (_CPU if device_type == "cpu" else _CUDA).items():
         text = text.replace(f"<{name}>", part)
@@ -130,8 +130,8 @@ def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
     types += ['    "_stark_error": ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int),'] if device_type == "cuda" else []
     _, lines, arguments = constants(source, types)
     texts = [one.text(arguments) for one in launchers]
-    modules = ["ctypes", "threading", "warnings"] + (["glob"] if device_type == "cpu" else [])
-    head = [*(f"import {name}" for name in sorted(modules)), "", "import torch", "", *lines, ""]
+    imports = [f"import {name}" for name in IMPORTS if device_type == "cpu" or name != "glob"]
+    head = [*imports, "", "import torch", "", *lines, ""]
     helping = {"_stark_rows(": launcher.ROWS_OF, "_StarkDifferentiable.": handwritten.written("differentiable")}
     called = [text for name, text in helping.items() if any(name in one for one in texts)]
     return "\n\n".join(["\n".join(head) + loader(device_type), *called, *texts])

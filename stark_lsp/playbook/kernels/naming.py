@@ -9,7 +9,7 @@ from dataclasses import replace
 from stark_lsp.playbook.names import unused
 from stark_lsp.playbook.spec import KernelSpec
 
-_LAUNCHER = "fits shape scratch status kernels error torch ctypes glob threading warnings out"
+_LAUNCHER = "fits shape scratch status kernels error torch ctypes glob contextlib warnings out"
 _TAKEN = frozenset({*_LAUNCHER.split(), *keyword.kwlist, *dir(builtins)})
 
 
