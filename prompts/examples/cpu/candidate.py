@@ -1,5 +1,5 @@
 import ctypes
-import threading
+import functools
 
 import torch
 import torch.nn as nn
@@ -30,31 +30,24 @@ extern "C" void normalize(const float* __restrict__ x, const float* __restrict__
 }
 """
 
-_library = None
-_lock = threading.Lock()
 
-
+@functools.cache
 def _kernels():
     """Build the kernels when they are first needed, and load them."""
-    global _library
-    if _library is None:
-        with _lock:
-            if _library is None:
-                from torch.utils.cpp_extension import load_inline
+    from torch.utils.cpp_extension import load_inline
 
-                path = load_inline(
-                    "scale_relu_normalize",
-                    cpp_sources=[_CPP],
-                    extra_cflags=["-O3", "-march=native", "-fopenmp", "-fno-trapping-math"],
-                    extra_ldflags=["-lgomp"],
-                    no_implicit_headers=True,
-                    is_python_module=False,
-                )
-                library = ctypes.CDLL(path)
-                library.normalize.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2 + [ctypes.c_float]
-                library.normalize.restype = None
-                _library = library
-    return _library
+    path = load_inline(
+        "scale_relu_normalize",
+        cpp_sources=[_CPP],
+        extra_cflags=["-O3", "-march=native", "-fopenmp", "-fno-trapping-math"],
+        extra_ldflags=["-lgomp"],
+        no_implicit_headers=True,
+        is_python_module=False,
+    )
+    library = ctypes.CDLL(path)
+    library.normalize.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2 + [ctypes.c_float]
+    library.normalize.restype = None
+    return library
 
 
 def _pytorch(x, scale, shift, eps):

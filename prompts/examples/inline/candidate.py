@@ -1,4 +1,4 @@
-import threading
+import functools
 
 import torch
 import torch.nn as nn
@@ -36,26 +36,19 @@ void epilogue(at::Tensor y, at::Tensor residual, at::Tensor bias, at::Tensor gai
 }
 """
 
-_extension = None
-_lock = threading.Lock()
 
-
+@functools.cache
 def _kernels():
     """Build the kernels when they are first needed, and load them."""
-    global _extension
-    if _extension is None:
-        with _lock:
-            if _extension is None:
-                from torch.utils.cpp_extension import load_inline
+    from torch.utils.cpp_extension import load_inline
 
-                _extension = load_inline(
-                    "dense_tanh_residual",
-                    cpp_sources=[_DECLARATION],
-                    cuda_sources=[_CUDA],
-                    functions=["epilogue"],
-                    extra_cuda_cflags=["-O3"],
-                )
-    return _extension
+    return load_inline(
+        "dense_tanh_residual",
+        cpp_sources=[_DECLARATION],
+        cuda_sources=[_CUDA],
+        functions=["epilogue"],
+        extra_cuda_cflags=["-O3"],
+    )
 
 
 def _pytorch(x, residual, weight, bias, gain):

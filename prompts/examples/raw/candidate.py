@@ -1,5 +1,5 @@
 import ctypes
-import threading
+import functools
 
 import torch
 import torch.nn as nn
@@ -31,33 +31,26 @@ extern "C" int epilogue(float* y, const float* residual, const float* bias, cons
 extern "C" const char* error_text(int code) { return cudaGetErrorString(cudaError_t(code)); }
 """
 
-_library = None
-_lock = threading.Lock()
 
-
+@functools.cache
 def _kernels():
     """Build the kernels when they are first needed, and load them."""
-    global _library
-    if _library is None:
-        with _lock:
-            if _library is None:
-                from torch.utils.cpp_extension import load_inline
+    from torch.utils.cpp_extension import load_inline
 
-                path = load_inline(
-                    "dense_tanh_residual",
-                    cpp_sources=[],
-                    cuda_sources=[_CUDA],
-                    extra_cuda_cflags=["-O3"],
-                    no_implicit_headers=True,
-                    is_python_module=False,
-                )
-                library = ctypes.CDLL(path)
-                library.epilogue.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2 + [ctypes.c_void_p]
-                library.epilogue.restype = ctypes.c_int
-                library.error_text.argtypes = [ctypes.c_int]
-                library.error_text.restype = ctypes.c_char_p
-                _library = library
-    return _library
+    path = load_inline(
+        "dense_tanh_residual",
+        cpp_sources=[],
+        cuda_sources=[_CUDA],
+        extra_cuda_cflags=["-O3"],
+        no_implicit_headers=True,
+        is_python_module=False,
+    )
+    library = ctypes.CDLL(path)
+    library.epilogue.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2 + [ctypes.c_void_p]
+    library.epilogue.restype = ctypes.c_int
+    library.error_text.argtypes = [ctypes.c_int]
+    library.error_text.restype = ctypes.c_char_p
+    return library
 
 
 def _epilogue(y, residual, bias, gain):
