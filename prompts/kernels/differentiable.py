@@ -14,11 +14,10 @@ class _StarkDifferentiable(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         with torch.enable_grad():
-            tensors = [x.view_as(x) for x in ctx.saved_tensors]  # what is given twice is told apart; hooks run once
+            tensors = [x.view_as(x) if x.requires_grad else x.data for x in ctx.saved_tensors]  # hooks run once
             outputs = out if isinstance(out := ctx.form(*tensors), tuple) else (out,)
         pairs = [pair for pair in zip(outputs, gradients) if pair[0].requires_grad and pair[1] is not None]
         outputs, gradients = zip(*pairs) if pairs else ((), ())
-        asked = {id(x): x for x in tensors if x.requires_grad}
-        further = {"create_graph": torch.is_grad_enabled(), "allow_unused": True}
-        found = dict(zip(asked, torch.autograd.grad(outputs, asked.values(), gradients, **further)))
-        return (None, None, *(found.pop(id(x), None) for x in tensors))
+        asked, further = [x for x in tensors if x.requires_grad], {"create_graph": torch.is_grad_enabled()}
+        found = iter(torch.autograd.grad(outputs, asked, gradients, allow_unused=True, **further) if asked else ())
+        return (None, None, *(next(found) if x.requires_grad else None for x in tensors))

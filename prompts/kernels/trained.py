@@ -12,7 +12,6 @@ class _StarkTrained(_StarkForm):
         if out is None:
             return None
         ctx.form, ctx.run, ctx.count = form, backward, len(tensors)
-        ctx.own = [x if isinstance(x, torch.nn.Parameter) else None for x in tensors]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, *(out[place] for place in SAVED))
         return tuple(x.detach() for x in out[:COUNT])
@@ -25,7 +24,7 @@ class _StarkTrained(_StarkForm):
         flows = [gradients[place] for place in FLOWS]
         watched = torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack()
         if asks_more or watched or any(one is None for one in flows):
-            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors, own=ctx.own)
+            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors)
             return (None, *_StarkForm.backward(given, *gradients))
         with torch.cuda.device_of(tensors[0]):
             return (None, None, None, *ctx.run(*kept, *flows))

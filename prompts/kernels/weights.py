@@ -9,7 +9,8 @@ import torch
 def _stark_weights(module, x, made_for, digest, mode_matters):
     """A module's tensors that kernels read; None where these, its parts, settings or hooks are others."""
     found = vars(module).get("_stark_found")
-    if not found or not all(map(operator.ge, *found[:2])) or list(map(len, found[0])) != found[6]:
+    known = found and found[8] == id(module)  # copy.copy has the same
+    if not known or not all(map(operator.ge, *found[:2])) or list(map(len, found[0])) != found[6]:
         found = module._stark_found = None
         told, held, watched, absent, parts = [], [], [], [], dict(module.named_modules())
         for path, part in parts.items():
@@ -27,7 +28,7 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             watched.append({**_stark_told(plain, names=False), **hooks, "_modules": dict(part._modules)}.items())
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
         right = right and not any("forward" in vars(part) for part in parts.values())
-        found = _StarkFound((held, watched, None, None, [], [], list(map(len, held)), absent))
+        found = _StarkFound((held, watched, None, None, [], [], list(map(len, held)), absent, id(module)))
         module._stark_found = found
         if not right or not all(map(operator.ge, held, watched)):
             return None
@@ -44,7 +45,8 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
     # Other weights, or other memory of the same ones, are looked at; other values are not.
     same = found[3] == device and all(map(operator.is_, weights, found[4]))
     if not same or list(map(torch.Tensor.data_ptr, weights)) != found[5]:
-        whole = all(isinstance(w, torch.Tensor) and w.device == device for w in weights)
+        usual = (torch.Tensor, torch.nn.Parameter)  # another kind may mean other numbers
+        whole = all(type(w) in usual and w.device == device for w in weights)
         if not whole or [(w.shape, w.stride(), w.dtype) for w in weights] != list(made_for.values()):
             return None
         found[3:6] = device, weights, list(map(torch.Tensor.data_ptr, weights))

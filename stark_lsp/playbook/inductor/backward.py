@@ -25,7 +25,7 @@ _REPLAYED = {
             graph = ctx.graph
             found = ctx.run(*kept, *flows) if graph is None else graph.back(ctx.run, ctx.turn, flows)
         if found is None:
-            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors, own=ctx.own)
+            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors)
             return (None, *_StarkForm.backward(given, *gradients))
         return (None, None, None, *found)
 """,

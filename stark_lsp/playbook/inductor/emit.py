@@ -96,10 +96,12 @@ def emit(
         changes=places if made["changes"] else None,
         draws=made.get("draws", False),
         led=bool(made.get("weightless")),
+        weights=bool(arguments.weights),
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
-    imports = [name for name in ("enum", "functools", "hashlib", "operator", "types") if f"{name}." in looked_at]
+    modules = ["contextlib", "enum", "functools", "hashlib", "operator", "types"]
+    imports = [name for name in modules if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
         own += [handwritten.written("tf32").strip()] if _ROUNDS.search(code) else []
@@ -333,7 +335,8 @@ def _forward(
     form = f"self.{OLD_FORWARD if _is_plain(forward, made, arguments) else '_form'}"
     capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
     out = "out" if "out" not in forward.parameters else "_stark_out"
-    call = f"{out} = _stark_run({run}, {form}, {inputs}, {weights}, _MADE_FOR_{tag}, {capability!r})".replace("'", '"')
+    more = f", _WEIGHTS_{tag}" if named is None else ""
+    call = f"{out} = _stark_run({run}, {form}, {inputs}, {weights}, _MADE_FOR_{tag}, {capability!r}{more})"
     # What no weight reaches requires gradients where an input does.
     ends = dict.fromkeys(made.get("weightless", ()), f"_stark_led(?, {inputs})")
     ends |= dict.fromkeys(made.get("ends", ()), "?.detach()")
@@ -341,7 +344,7 @@ def _forward(
     lines = [
         f"{out} = None",
         *head.splitlines(),
-        *(part[8:] for part in triton.wrapped(" " * 12 + call)),
+        *(part[8:] for part in triton.wrapped(" " * 12 + call.replace("'", '"'))),
         f"return {old} if {out} is None else " + re.sub(r"\bout\[", f"{out}[", result),
     ]
     return [forward.header, *(f"    {line}" for line in lines)]

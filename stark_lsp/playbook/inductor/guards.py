@@ -4,7 +4,7 @@ They were made for tensors of some shapes, for a device, and for a module with i
 few parts the candidate says each by name (`conditions`); of a larger one it holds a digest, which is what
 `judge/analysis/inductor.program` gives as `module`, and looks again, at its weights too, only where something was
 changed: to look at 160 weights takes 80 us a call, to find that they are the same ones 30. The form, which backward
-computes anew, would run a parameter's hooks once more, and does not see what functional_call puts in its place.
+computes anew, reads the weights that the call had, whatever the module holds by then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CAPABILITY = {"cpu": "torch.backends.cpu.get_cpu_capability()", "cuda": "_stark
 CUDA = "_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)"
 """What a candidate for a GPU needs as well."""
 _RUN = '''\
-def _stark_run(kernels, form, inputs, weights, made_for, capability):
+def _stark_run(kernels, form, inputs, weights, made_for, capability, held=()):
     """What kernels compute, with the gradients of the PyTorch form; None where they were not made for what is given."""
     tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
     for x, one in zip(tensors, made_for.values()):
@@ -34,23 +34,18 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability):
         return None
 {elsewhere}{cast}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
         return kernels(*tensors)
-    others = (x.requires_grad and (x._backward_hooks or not isinstance(x, torch.nn.Parameter)) for x in weights)
-    if any(others) or any(map(torch.is_inference, tensors)):  # what is made in inference mode cannot be kept
+    if any(map(torch.is_inference, tensors)):  # what is made in inference mode cannot be kept
         return None
-{changes}{draws}    with torch.no_grad():
+{own}{changes}{draws}    with torch.no_grad():
 {launch}
-    return {apply}, lambda *given: form({first}*given[: len(inputs)]), *tensors)
+    return {apply}, form, *tensors)
 '''
 _OWN = {
     "_StarkDifferentiable": "_StarkForm",
     "return launched()": "return (out := launched()) and tuple(x.detach() for x in out)  # no views: in place is fine",
-    "        ctx.form = form\n": """\
-        ctx.form, ctx.own = form, [x if isinstance(x, torch.nn.Parameter) else None for x in tensors]
-""",
-    "[x.view_as(x) for x in ctx.saved_tensors]  # what is given twice is told apart; hooks run once": """\
-[x.view_as(x) if own is None else own for x, own in zip(ctx.saved_tensors, ctx.own)]""",
 }
-"""What is otherwise of a module's form: it reads parameters where they are, whatever a checkpoint saves."""
+"""What is otherwise of a module's form."""
+_WITH = "    form = functools.partial(_stark_with, form, form.__self__, [*made_for, *held][len(inputs) :])\n"
 _LAUNCH = "        out = kernels(*tensors)"
 _REPLAY = """\
         graph = captured(tensors)
@@ -61,12 +56,13 @@ _REPLAYED = "_StarkTrained.apply(lambda: (out, graph, turn), backward"
 _ELSEWHERE = """\
     if device.index != torch.cuda.current_device():  # entering it would cost every call 4 us
         with torch.cuda.device(device):
-            return _stark_run(kernels, form, inputs, weights, made_for, capability)
+            return _stark_run(kernels, form, inputs, weights, made_for, capability, held)
 """
 _CHANGES = """\
     # Autograd is not to mind that the next call changes a buffer.
     tensors = (*inputs, *(x if isinstance(x, torch.nn.Parameter) else x.data for x in weights))
     began = [weights[place].clone() for place in {began}]
+    form = functools.partial(form, began)
 """
 _DRAWS = "    form = _stark_drawing(form, device)\n"
 _UNCAST = 'torch.is_autocast_enabled("{device}") or '
@@ -135,6 +131,7 @@ def text(
     changes: Sequence[int] | None = None,
     draws: bool = False,
     led: bool = False,
+    weights: bool = True,
 ) -> str:
     """Return what a candidate for a device needs; it needs torch, and hashlib where it compares a digest.
 
@@ -156,14 +153,17 @@ def text(
         Whether it draws random numbers.
     led
         Whether it has results that no weight reaches.
+    weights
+        Whether it reads weights.
     """
     # A program has the casts written out, which PyTorch's own form needs.
-    under = {"kernels": not written, **dict.fromkeys(passed, False), "form": True}
+    under = {"kernels": not written, **dict.fromkeys(passed, False)}
     casting = _CAST + "".join(f"    {name} = _stark_under({on}, {name})\n" for name, on in under.items())
     run = _RUN.replace("{autocast}", "" if autocast else _UNCAST).replace("{cast}", casting if autocast else "")
+    own = [_WITH] * weights + ["    form = _stark_under(True, form)\n"] * bool(autocast)
+    run = run.replace("{own}", "".join(own))
     changing = "" if changes is None else _CHANGES.replace("{began}", str(tuple(changes)))
-    run = run.replace("{changes}", changing).replace("{first}", "began, " if changing else "")
-    run = run.replace("{draws}", _DRAWS if draws else "")
+    run = run.replace("{changes}", changing).replace("{draws}", _DRAWS if draws else "")
     run = "\n\n".join([run, _UNDER] if autocast else [run]).replace("{dtype}", autocast)
     run = run.replace("{elsewhere}", _ELSEWHERE if device == "cuda" else "")
     run = run.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
@@ -173,9 +173,8 @@ def text(
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
     whole = [handwritten.written("weights"), handwritten.written("kind")]
     looks = whole if parts is None else [handwritten.written("part")] * parts
-    more = [
-        handwritten.written(name) for name, wanted in (("drawing", draws), ("led", led), ("began", changing)) if wanted
-    ]
+    wanted = {"given" if written else "recurrent": weights, "drawing": draws, "led": led, "began": changing}
+    more = [handwritten.written(name) for name, wanted in wanted.items() if wanted]
     form = handwritten.written("differentiable")
     for plain, other in _OWN.items():
         form = form.replace(plain, other)
