@@ -6,6 +6,7 @@ Names of a library end in the first letters of its source's hash, so that a file
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from stark_lsp.playbook import handwritten
@@ -18,61 +19,16 @@ from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import KernelSpec
 
 IMPORTS = ["_thread", "contextlib", "ctypes", "glob", "warnings"]
-_LIBRARY = '''\
-_stark_libraries, _stark_lock = {}, _thread.allocate_lock()
-
-
-def _stark_library(name, source, types):
-    """Kernels by name, built when they are first needed; none, after one warning, where they cannot be built."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack():
-        return None  # who compiles, traces or watches is to see operators
-    if name in _stark_libraries:
-        return _stark_libraries[name]
-    with _stark_lock:
-        if name not in _stark_libraries:
-            options = {"no_implicit_headers": True} if torch.__version__ >= (2, 8) else {}
-<prepare>            path, told = None, f"PyTorch replaces {name}, which takes <needed> to build: "
-            with contextlib.ExitStack() as stack:
-                stack.push(lambda _, why, at: isinstance(why, Exception) and not warnings.warn(told + str(why)[-300:]))
-                from torch.utils.cpp_extension import load_inline
-
-<build>            library = ctypes.CDLL(path) if path else None
-            _stark_libraries[name] = {kernel: types[kernel]((kernel, library)) for kernel in types if library}
-    return _stark_libraries[name]
-'''
-"""The same for all libraries of a device, so that a file holds it once."""
-
-_CPU = {
-    "needed": "g++ and ninja",
-    "prepare": """\
-            # torch brings its own OpenMP; the kernels share it, and so its threads.
-            openmp = glob.glob(f"{torch.__path__[0]}/lib/libgomp*.so*")[:1] or ["-lgomp"]
-            flags = ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
-            flags += ["-mprefer-vector-width=512"] if torch.backends.cpu.get_cpu_capability() == "AVX512" else []
-""",
-    "build": """\
-                path = load_inline(
-                    name, [source], extra_cflags=flags, extra_ldflags=openmp, is_python_module=False, **options
-                )
-""",
-}
-_CUDA = {
-    "needed": "nvcc, g++ and ninja",
-    "prepare": "",
-    "build": """\
-                path = load_inline(
-                    name, [], [source], extra_cuda_cflags=["-O3"], is_python_module=False, **options
-                )
-""",
-}
+_NEEDED = {"cpu": "g++ and ninja", "cuda": "nvcc, g++ and ninja"}
 
 
 def loader(device_type: str) -> str:
     """Return the function that builds and loads a library; needs torch and `IMPORTS`, glob on a CPU alone."""
-    text = _LIBRARY
-    for name, part in (_CPU if device_type == "cpu" else _CUDA).items():
-        text = text.replace(f"<{name}>", part)
-    return text
+    where = "On both", "On a CPU" if device_type == "cpu" else "On a GPU"
+    parts = ["On both", *re.split(r" +# (On .*):\n", handwritten.written("library"))]
+    text = "".join(part for tag, part in zip(parts[::2], parts[1::2], strict=True) if tag in where)
+    function, state = text.replace("NEEDED", _NEEDED[device_type]).split("\n\n\n")
+    return f"{state}\n\n{function}\n"
 
 
 def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str) -> str:
