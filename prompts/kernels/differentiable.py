@@ -13,7 +13,7 @@ class _StarkDifferentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        with torch.enable_grad():
+        with torch.enable_grad(), torch.autocast("cuda", enabled=False):
             tensors = [x.view_as(x) if x.requires_grad else x.data for x in ctx.saved_tensors]  # hooks run once
             outputs = out if isinstance(out := ctx.form(*tensors), tuple) else (out,)
         pairs = [pair for pair in zip(outputs, gradients) if pair[0].requires_grad and pair[1] is not None]

@@ -88,10 +88,10 @@ _NOTES = {
         "It reaches memory by address.": "ctypes.memmove ctypes.memset ctypes.string_at ctypes.wstring_at",
         "It switches garbage collection.": "gc.disable gc.freeze gc.set_threshold",
         "It leaves work to be done later.": "torch.jit.fork torch.futures",
-        "It computes in a lower precision under autocast.": "torch.autocast torch.amp.autocast",
     }.items()
     for path in paths.split()
 }
+_AUTOCAST = listed("torch.autocast torch.amp.autocast")
 OTHERS = 5
 """Classes that are named where the one that is wanted is missing."""
 _SHAPES = listed("shape size stride numel dtype device data_ptr _version ndim dim")
@@ -288,6 +288,9 @@ def notes(source: Source) -> Iterator[Note]:
     for call in source.calls:
         if isinstance(call.func, ast.Attribute) and _halves(source, call):
             yield Note("It computes in a lower precision than the original does.", call.lineno)
+        off = any(word.arg == "enabled" and ast.unparse(word.value) == "False" for word in call.keywords)
+        if not off and source.names.of(call.func) & _AUTOCAST:
+            yield Note("It computes in a lower precision under autocast.", call.lineno)
     yield from _kept(source)
 
 

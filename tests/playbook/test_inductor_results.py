@@ -170,3 +170,34 @@ def test_gradients_of_what_autograd_cannot_keep(bench: Callable[..., Bench]) -> 
             close(one.model(features), made.new(features))
         with made.by_kernels(False):
             close(one.model(features), torch.fx.symbolic_trace(made.new)(features, 1.5))
+
+
+LOOKED_UP = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(50, 32), nn.LayerNorm(32)
+
+    def forward(self, places, x):
+        picked = torch.gather(x, 1, places)
+        return torch.tanh(self.norm(self.table(places))) + picked.unsqueeze(-1), x[0, places[0]].exp()
+
+
+def get_inputs():
+    return [torch.randint(0, 50, (4, 24)), torch.randn(4, 50)]
+"""
+
+
+@pytest.mark.parametrize("step", [False, True])
+def test_an_index_out_of_bounds_is_pytorchs_error(step: bool, bench: Callable[..., Bench]) -> None:
+    one = bench(LOOKED_UP)
+    made = trained(one) if step else write(one)
+    places, x = one.inputs
+    with made.by_kernels():
+        close(one.model(places, x), made.new(places, x))
+    bad = places.clone()
+    bad[2, 3] = 50
+    for model in (one.model, made.new):
+        with pytest.raises((IndexError, RuntimeError), match=r"out of (range|bounds)"):
+            model(bad, x)
+    with made.by_kernels():
+        close(one.model(places, x), made.new(places, x))

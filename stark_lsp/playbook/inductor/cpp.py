@@ -11,6 +11,12 @@ from stark_lsp.playbook.inductor.naming import POINTER
 from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Step
 
 CTYPES = {"int64_t": "c_int64", "int": "c_int", "double": "c_double", "float": "c_float", "bool": "c_bool"}
+CHECK = "TORCH_CHECK("
+"""What a kernel has that reads where another tensor says."""
+_CHEAP = """
+// PyTorch says what is wrong: it runs then in place of these kernels.
+#undef TORCH_CHECK
+#define TORCH_CHECK(fits, text) if (!(fits)) throw std::out_of_range(text)"""
 HEADER = "#include <torch/csrc/inductor/cpp_prefix.h>"
 _BOUNDS = re.compile(r"\b(x\d+ ?(?:[<>]=?|\+?=) ?)static_cast<int64_t>\((\d+)L?\)")
 _INDEX = re.compile(r"\[static_cast<int64_t>\((\w+)\)\]")
@@ -35,6 +41,7 @@ def source(
     """
     vectors = [f"#define CPU_CAPABILITY {capability}", f"#define CPU_CAPABILITY_{capability}"]
     head = [*(vectors if capability in ("AVX2", "AVX512") else []), HEADER]
+    head += [_CHEAP] if any(CHECK in kernel.text for kernel in kernels.values()) else []
     parts = ["\n".join(head)]
     for name, kernel in kernels.items():
         parts.append(_renamed(kernel, name, given.get(kernel.name, ())))
@@ -49,16 +56,18 @@ def prototype(kernel: Kernel) -> str:
         if not plain.endswith("*") and plain not in CTYPES:
             raise CannotEmit(f"{kernel.name} takes a {one}")
         arguments.append("ctypes.c_void_p" if plain.endswith("*") else f"ctypes.{CTYPES[plain]}")
+    gives = "ctypes.c_bool" if CHECK in kernel.text else "None"
     if len(set(arguments)) == 1 and len(arguments) > 2:
-        return f"ctypes.CFUNCTYPE(None, *[{arguments[0]}] * {len(arguments)})"
-    return f"ctypes.CFUNCTYPE(None, {', '.join(arguments)})"
+        return f"ctypes.CFUNCTYPE({gives}, *[{arguments[0]}] * {len(arguments)})"
+    return f"ctypes.CFUNCTYPE({gives}, {', '.join(arguments)})"
 
 
-def call(step: Step, name: str) -> str:
-    """Return the statement that calls a kernel."""
+def call(step: Step, name: str, kernel: Kernel) -> list[str]:
+    """Return the statement that calls a kernel; PyTorch raises what is to be raised where that finds a bad index."""
     given = step.statement.value.args  # type: ignore[attr-defined]
     whole = [ast.unparse(one) if isinstance(one, ast.Constant) else f"{ast.unparse(one)}.data_ptr()" for one in given]
-    return f'kernels["{name}"]({", ".join(whole)})'
+    run = f'kernels["{name}"]({", ".join(whole)})'
+    return [f"if {run}:", "    return None"] if CHECK in kernel.text else [run]
 
 
 def _renamed(kernel: Kernel, name: str, given: Sequence[str]) -> str:
@@ -75,4 +84,31 @@ def _renamed(kernel: Kernel, name: str, given: Sequence[str]) -> str:
         if word and POINTER.match(parameter) and not re.search(rf"\b{word}_ptr\b", text):
             text = re.sub(rf"\b{parameter}\b", f"{word}_ptr", text)
     text = _OFFSET.sub("+ ", _INDEX.sub(r"[\1]", _BOUNDS.sub(r"\1\2", text)))
-    return text.strip()
+    return _caught(text.strip())
+
+
+def _caught(text: str) -> str:
+    """Return a kernel that tells of an index out of bounds; an exception would end a thread, and so the process."""
+    if CHECK not in text:
+        return text
+    lines = text.replace('extern "C" void', 'extern "C" bool', 1).splitlines()
+    if not lines[0].startswith("extern") or lines[1] != "{":
+        raise CannotEmit("what checks an index is written as is not known here")
+    indents = [len(line) - len(line.lstrip()) for line in lines]
+    around = {}
+    for place, line in enumerate(lines):
+        begin = place if CHECK in line else 0
+        while begin:
+            begin -= 1
+            if re.match(r" *for\(", lines[begin]) or not begin:
+                end = lines.index(" " * indents[begin] + "}", begin)  # Inductor gives each loop its braces
+                if end > place:
+                    around[end] = begin + 1
+                    break
+    made = []
+    for place, line in enumerate(lines):
+        indent = " " * (indents[place] + 4)
+        if place in around:
+            made += [f"{indent}}} catch (const std::out_of_range&) {{", f"{indent}    bad = true;", f"{indent}}}"]
+        made += [line, f"{indent}try {{"] if place in around.values() else [line]
+    return "\n".join([*made[:2], "    std::atomic<bool> bad{false};", *made[2:-1], "    return bad;", "}"])

@@ -276,7 +276,7 @@ def _method(
         if how is not None:
             lines.append(triton.launch(program.kernels[step.kernel], step, names[step.kernel], how))
         elif step.kernel:
-            lines.append(cpp.call(step, names[step.kernel]))
+            lines += cpp.call(step, names[step.kernel], program.kernels[step.kernel])
         else:
             text = ast.unparse(step.statement)
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))

@@ -175,7 +175,7 @@ def text(
     looks = whole if parts is None else [handwritten.written("part")] * parts
     wanted = {"given" if written else "recurrent": weights, "drawing": draws, "led": led, "began": changing}
     more = [handwritten.written(name) for name, wanted in wanted.items() if wanted]
-    form = handwritten.written("differentiable")
+    form = handwritten.differentiable(device)
     for plain, other in _OWN.items():
         form = form.replace(plain, other)
     return "\n\n".join([*looks, *more, run, form, *filter(None, [trained])])

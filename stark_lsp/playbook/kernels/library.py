@@ -88,6 +88,6 @@ def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
     texts = [one.text(arguments) for one in launchers]
     imports = [f"import {name}" for name in IMPORTS if device_type == "cpu" or name != "glob"]
     head = [*imports, "", "import torch", "", *lines, ""]
-    helping = {"_stark_rows(": launcher.ROWS_OF, "_StarkDifferentiable.": handwritten.written("differentiable")}
+    helping = {"_stark_rows(": launcher.ROWS_OF, "_StarkDifferentiable.": handwritten.differentiable(device_type)}
     called = [text for name, text in helping.items() if any(name in one for one in texts)]
     return "\n\n".join(["\n".join(head) + loader(device_type), *called, *texts])
