@@ -127,4 +127,4 @@ def describe(words: tuple[str, ...], region: Region) -> str:
     if region.layout.dims:
         dims = ", ".join(str(dim) for dim in region.layout.dims)
         over = f" over dim{'s' if len(region.layout.dims) > 1 else ''} {dims}"
-    return f"{text}{over} in one pass over memory" if len(words) > 1 else f"{text}{over}"
+    return f"{text}{over} in one sweep over memory" if len(words) > 1 else f"{text}{over}"

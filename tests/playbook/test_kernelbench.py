@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from stark_lsp.playbook.inductor import graphs
 from stark_lsp.playbook.inductor.proposal import AsCompiled
 from stark_lsp.playbook.kernels import library
 
+from .conftest import Bench
+
+SAMPLES = Path(__file__).parents[2] / "samples"
 RECORDED = [
     path
     for path in sorted((Path(__file__).parent.parent / "data" / "inductor").glob("*.json"))
@@ -50,6 +54,14 @@ def test_what_is_around_them(text: str) -> None:
 @pytest.mark.parametrize("path", sorted((built_in_dir() / "kernels").glob("*.py")), ids=lambda path: path.stem)
 def test_what_is_written_by_hand(path: Path) -> None:
     assert not said(path.read_text())
+
+
+@pytest.mark.parametrize("sample", ["focal_loss", "layernorm_residual", "new_gelu", "rms_norm", "swiglu_gate"])
+def test_kernels_of_the_playbooks_own(sample: str, bench: Callable[..., Bench]) -> None:
+    text = (SAMPLES / f"{sample}.py").read_text()
+    for size in ("1024", "2048", "4096"):
+        text = text.replace(size, "16")
+    assert not said(bench(text).attempt().candidate.source)
 
 
 def test_they_are_found() -> None:
