@@ -19,9 +19,9 @@ def written(name: str) -> str:
     return (built_in_dir() / "kernels" / f"{name}.py").read_text(encoding="utf-8").split("\n\n\n", 1)[1]
 
 
-def differentiable(device: str) -> str:
+def differentiable(device: str, name: str = "differentiable") -> str:
     """Return what gives a kernel's result the gradients of a PyTorch form; autocast is off, as it was for kernels."""
-    return written("differentiable").replace('"cuda"', f'"{device}"')
+    return written(name).replace('"cuda"', f'"{device}"')
 
 
 def numbers(name: str, text: str) -> str:

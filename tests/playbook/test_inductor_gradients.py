@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -142,3 +143,17 @@ def test_a_shallow_copy_looks_for_itself(bench: Callable[..., Bench]) -> None:
         pair.append(copied)
     with made.by_kernels(False):
         close(pair[0](x), pair[1](x))
+
+
+def test_threads_may_train_one_module(bench: Callable[..., Bench]) -> None:
+    made = write(bench(TEXT))
+    xs = [torch.randn(8, 32) for _ in range(40)]
+
+    def one(m: Module, x: Tensor) -> list[Tensor]:
+        y = x.clone().requires_grad_()
+        return list(torch.autograd.grad(loss(m(y)), [y, *m.parameters()]))
+
+    expected = [one(made.one.model, x) for x in xs]
+    with made.by_kernels(), ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda x: one(made.new, x), xs))
+    close(expected, found)

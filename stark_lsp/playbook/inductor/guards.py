@@ -34,9 +34,10 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability, held=()):
         return None
 {elsewhere}{cast}    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
         return kernels(*tensors)
-    if any(map(torch.is_inference, tensors)):  # what is made in inference mode cannot be kept
+    others = any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights)
+    if others or any(map(torch.is_inference, tensors)):  # what is made in inference mode cannot be kept
         return None
-{own}{changes}{draws}    with torch.no_grad():
+{whose}{changes}{again}{draws}    with torch.no_grad():
 {launch}
     return {apply}, form, *tensors)
 '''
@@ -45,7 +46,7 @@ _OWN = {
     "return launched()": "return (out := launched()) and tuple(x.detach() for x in out)  # no views: in place is fine",
 }
 """What is otherwise of a module's form."""
-_WITH = "    form = functools.partial(_stark_with, form, form.__self__, [*made_for, *held][len(inputs) :])\n"
+_AGAIN = "    form = functools.partial(_stark_again, form, module, [*made_for, *held][len(inputs) :], weights)\n"
 _LAUNCH = "        out = kernels(*tensors)"
 _REPLAY = """\
         graph = captured(tensors)
@@ -160,8 +161,8 @@ def text(
     under = {"kernels": not written, **dict.fromkeys(passed, False)}
     casting = _CAST + "".join(f"    {name} = _stark_under({on}, {name})\n" for name, on in under.items())
     run = _RUN.replace("{autocast}", "" if autocast else _UNCAST).replace("{cast}", casting if autocast else "")
-    own = [_WITH] * weights + ["    form = _stark_under(True, form)\n"] * bool(autocast)
-    run = run.replace("{own}", "".join(own))
+    again = [_AGAIN] * weights + ["    form = _stark_under(True, form)\n"] * bool(autocast)
+    run = run.replace("{whose}", "    module = form.__self__\n" * weights).replace("{again}", "".join(again))
     changing = "" if changes is None else _CHANGES.replace("{began}", str(tuple(changes)))
     run = run.replace("{changes}", changing).replace("{draws}", _DRAWS if draws else "")
     run = "\n\n".join([run, _UNDER] if autocast else [run]).replace("{dtype}", autocast)
@@ -173,9 +174,9 @@ def text(
     run = run.replace("_run(kernels,", f"_run({', '.join(['kernels', *passed])},")
     whole = [handwritten.written("weights"), handwritten.written("kind")]
     looks = whole if parts is None else [handwritten.written("part")] * parts
-    wanted = {"given" if written else "recurrent": weights, "drawing": draws, "led": led, "began": changing}
+    wanted = {"given": weights, "drawing": draws, "led": led, "began": changing}
     more = [handwritten.written(name) for name, wanted in wanted.items() if wanted]
-    form = handwritten.differentiable(device)
+    form = handwritten.differentiable(device, "form" if weights else "differentiable")
     for plain, other in _OWN.items():
         form = form.replace(plain, other)
     return "\n\n".join([*looks, *more, run, form, *filter(None, [trained])])
