@@ -54,28 +54,28 @@ def read(
         Whether the original is called in a lower precision than its text says: converted, or under autocast.
     """
     if len(source) > LONGEST:
-        return Reading(Told(), (Refusal(Rule.LENGTH, "It is too long to be read.", None),))
+        return Reading(Told(source), (Refusal(Rule.LENGTH, "It is too long to be read.", None),))
     try:
         original, facts, unusual = _original(reference, reference_class.rpartition(".")[2])
         file = Source(source, class_name, original)
         notes = [note for note in _notes(file, unusual) if not (lower and "precision" in note.message)]
         return Reading(_told(file), _refusals(file, facts), tuple(notes))
     except SyntaxError:
-        return Reading(Told())
+        return Reading(Told(source))
     except (RecursionError, MemoryError):
-        return Reading(Told(), (), (Note("It is nested too deep to be read before it is run.", None),))
+        return Reading(Told(source), (), (Note("It is nested too deep to be read before it is run.", None),))
 
 
 def told(source: str) -> Told:
     """Return what the judge is told of a source that is not checked, such as a file after an edit."""
     try:
-        return _told(Source(source, "")) if len(source) <= LONGEST else Told()
+        return _told(Source(source, "")) if len(source) <= LONGEST else Told(source)
     except (SyntaxError, RecursionError, MemoryError):
-        return Told()
+        return Told(source)
 
 
 def _told(file: Source) -> Told:
-    return Told(_kernels(file), builds.alternatives(file))
+    return Told(builds.to_be_judged(file), _kernels(file), builds.alternatives(file))
 
 
 @lru_cache(maxsize=4)

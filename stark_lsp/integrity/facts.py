@@ -62,6 +62,8 @@ class Note:
 class Told:
     """What the judge is told of a source, which it does not read itself."""
 
+    judged: str
+    """What is run in place of the source: where it would go on without a kernel that does not build, it raises."""
     kernels: tuple[str, ...] = ()
     """Names of the kernels that the file defines: at least one of them must be launched."""
     alternatives: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
-"""What the judge is told of a source: its kernels, and which extensions replace others."""
+"""What the judge is told of a source: its kernels, what is run in its place, which extensions replace others."""
 
 from __future__ import annotations
 
+import ast
 from fnmatch import fnmatchcase
 
 import pytest
@@ -37,24 +38,59 @@ WARNS = """def build():
 """
 
 
+def judged(text: str) -> str:
+    return told(HEAD + text + TAIL).judged
+
+
+def test_with_a_warning_it_may_go_on_but_not_where_it_is_judged() -> None:
+    source = HEAD + WARNS + TAIL
+    assert read(source, "ModelNew").refusals == ()
+    before, after = source.splitlines(), judged(WARNS).splitlines()
+    row = before.index("        warnings.warn(")
+    assert after[row].strip() == "raise"
+    assert len(after) == len(before)
+    assert after[:row] == before[:row]
+    assert after[row + 4 :] == before[row + 4 :]
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "noted"),
+    "text",
     [
-        pytest.param("", "", False, id="with a warning"),
-        pytest.param("        warnings.warn(\n", "        str(\n", True, id="without a word"),
+        pytest.param(WARNS.replace("\n", "\r\n"), id="CRLF"),
+        pytest.param("TEXT = '\x0c\x1c\u2028'\n" + WARNS, id="characters that only str.splitlines takes for line ends"),
+        pytest.param("x = '\u00e4\u00f6'; y = 1\n" + WARNS.replace("as error:\n        warnings", "as error: warnings")
+                     .replace("        )\n        return None", "        ); return None"), id="on one line"),
+    ],
+)  # fmt: skip
+def test_however_it_is_written_only_the_handler_changes(text: str) -> None:
+    wanted = ast.parse(HEAD + text + TAIL)
+    for node in ast.walk(wanted):
+        if isinstance(node, ast.ExceptHandler):
+            node.body = [ast.Raise()]
+    assert ast.dump(ast.parse(judged(text))) == ast.dump(wanted)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("        warnings.warn(\n", "        str(\n", id="says nothing"),
+        pytest.param("        return None", "        return build_simple()", id="does something else"),
+        pytest.param("    try:\n", "    try:\n        prepare()\n", id="does more than build"),
     ],
 )
-def test_with_a_warning_it_may_go_on(old: str, new: str, *, noted: bool) -> None:
-    reading = read(HEAD + WARNS.replace(old, new) + TAIL, "ModelNew")
+def test_anything_else_is_run_as_it_is_and_noted(old: str, new: str) -> None:
+    text = WARNS.replace(old, new)
+    reading = read(HEAD + text + TAIL, "ModelNew")
     assert reading.refusals == ()
-    assert any("goes on without it" in note.reason for note in reading.notes) is noted
+    assert any("goes on without it" in note.reason for note in reading.notes)
+    assert judged(text) == HEAD + text + TAIL
 
 
 @pytest.mark.parametrize("source", ["def f(:\n", "import torch\n", "x = " + "-" * 100_000 + "1", "\0"])
-def test_of_what_cannot_be_read_and_what_has_no_kernel_it_is_told_nothing(source: str) -> None:
+def test_what_cannot_be_read_and_what_has_no_kernel_stays_as_it_is(source: str) -> None:
     found = told(source)
     assert found == read(source, "ModelNew").told
-    assert (found.kernels, found.alternatives) == ((), ())
+    assert (found.judged, found.kernels, found.alternatives) == (source, (), ())
 
 
 ALSO = """import torch

@@ -33,7 +33,7 @@ def attempt(
         settings={"build_timeout_s": 5.0},
         builds=SimpleNamespace(build=lambda request, seconds: build(request)),
     )
-    told = Told(alternatives=alternatives)
+    told = Told("", alternatives=alternatives)
     return Attempt(judge, {"source": "", "class_name": "ModelNew"}, False, lambda text, seconds: None, told=told)
 
 

@@ -54,8 +54,8 @@ def _like(original: Callable[..., Any], stand_in: Callable[[dict[str, Any]], Any
 class DoesNotLoad(BaseException):
     """A library was built and cannot be loaded.
 
-    What handles a failed build for users without a compiler, and goes on with PyTorch, must not have this too: the
-    kernel is judged, not what replaces it. Of builds that fail the judge knows itself.
+    What goes on with PyTorch after a failed build, for users without a compiler, must not do so here: the kernel is
+    judged. Handlers of a `try` are known from the text (`integrity/builds.py`); of builds that fail the judge knows.
     """
 
 

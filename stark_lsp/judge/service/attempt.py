@@ -286,7 +286,7 @@ class Attempt:
             path = runner.files.write("document.py", self._source)
             return {"command": "load_document", "path": path, "document": self.document, "qualname": name, **how}
         # Named after nothing that leads to the expected outputs.
-        path = runner.files.write("candidate.py", self._source)
+        path = runner.files.write("candidate.py", self.told.judged)
         context = self._reference.path
         served = runner.files.write("document.py", self._reference.text) if by_package(context) else ""
         how |= {"context": context, "served": served, "class_name": name}

@@ -43,7 +43,7 @@ def check(judge: Judge, path: str, text: str, qualname: str, told: Told, progres
         return _told(works=True)
     reference = judge.reference
     if found["failed_in"] != "verify" and path == reference.path:
-        before = _tried(judge, path, reference.text, reference.qualname, Told(), "load")
+        before = _tried(judge, path, reference.text, reference.qualname, Told(reference.text), "load")
         if before["status"] != "OK":
             message = f"The edited file could not be tried: it does not load in the sandbox. {before['message']}"
             return _told(works=True, tried=False, message=message, line=before["line"])

@@ -410,7 +410,7 @@ class Judge:
         """
         if EXTENSIONS in candidate["source"]:
             self.pool.keep_spares(BUILDER, 1)
-        attempt = Attempt(self, candidate, final, progress, told or Told(), tools, until)
+        attempt = Attempt(self, candidate, final, progress, told or Told(candidate["source"]), tools, until)
         with self.pool.judging(), contextlib.ExitStack() as ending:
             ending.callback(attempt.end)
             verdict = attempt.run()

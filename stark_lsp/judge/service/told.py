@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 class Told(NamedTuple):
     """What is known of a source from its text; `integrity.Told` of the server."""
 
+    judged: str
+    """What is run in its place: where it would go on without a kernel that does not build, it raises."""
     kernels: tuple[str, ...] = ()
     """Names of the kernels that it defines: at least one of them must be launched."""
     alternatives: tuple[str, ...] = ()
@@ -18,7 +20,7 @@ class Told(NamedTuple):
     @classmethod
     def read(cls, wire: Mapping[str, Any]) -> Told:
         """Read what the server sent."""
-        return cls(tuple(wire["kernels"]), tuple(wire["alternatives"]))
+        return cls(wire["judged"], tuple(wire["kernels"]), tuple(wire["alternatives"]))
 
     def may_replace(self, name: str) -> bool:
         """Whether an extension is one of the alternatives."""
