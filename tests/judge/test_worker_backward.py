@@ -98,12 +98,13 @@ class Form(torch.autograd.Function):
     def backward(ctx, gradient):
         {before}
         with torch.enable_grad():
-            given = [one.detach().requires_grad_() for one in {saved}]
+            given = [{cut} for one in {saved}]
             result = torch.nn.functional.linear(*given[:3]) * given[3]
-        found = torch.autograd.grad(result, given, gradient{scale})
+        found = torch.autograd.grad(result, given, gradient{scale}{kept})
         return (*found, None)
 """
-RIGHTLY = {"before": "pass", "saved": "ctx.saved_tensors", "scale": ""}
+CUT = "one.detach().requires_grad_()"
+RIGHTLY = {"before": "pass", "saved": "ctx.saved_tensors", "scale": "", "cut": CUT, "kept": ""}
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,19 @@ def test_gradients_are_those_of_other_weights_and_other_uses_too(
     status, message = finding(reference, tmp_path / "candidate", body, init=LINEAR, before=before)
     assert status == ("WRONG_RESULT" if words else "OK"), message
     assert words in message
+
+
+def test_what_came_before_an_input_is_not_differentiated_again(tmp_path: Path) -> None:
+    """As in `m(m(x))`, which a candidate meets where a layer is applied over and over."""
+    reference = make_reference(tmp_path / "reference", SCALED, "torch.randn(16, 8)", init=LINEAR, gradients=True)
+    body = "return Form.apply(x, self.lin.weight, self.lin.bias, self.gamma, self)"
+    through = {**RIGHTLY, "cut": f"one if one.requires_grad else {CUT}"}
+    kept = SAVES.format(**{**through, "kept": ", retain_graph=True"})
+    status, message = finding(reference, tmp_path / "candidate", body, init=LINEAR, before=kept)
+    assert status == "WRONG_RESULT"
+    assert "as in m(m(x))" in message
+    with pytest.raises(RuntimeError, match="a second time"):
+        verify(reference, tmp_path / "freed", body, init=LINEAR, before=SAVES.format(**through))
 
 
 def test_what_flows_into_a_complex_output_is_complex(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ FLIPS = 30.0
 with the rounding, and the gradient's error with its root: kernels may round a thousand times as coarsely."""
 DRAWS = 5
 """So often they are moved: one that is zero but for rounding has few values to choose from, and may stay by chance."""
+LED = 0.25
+"""Relative error where inputs lead back to the weights: what is counted twice, or not at all, is off by more."""
 OF_INPUT = f"{compare.GRADIENT}input "
 SETTLED = 1e-4
 """Relative change up to which a gradient, if it changed at all, is no mere rounding: that comes so close by chance in
@@ -58,6 +60,8 @@ class Backward:
     between
         File of the inputs of a call that a candidate makes between forward and backward, see `forward.training_step`;
         nothing where the class does not bear it.
+    led
+        Whether a candidate is asked, too, for a step whose inputs lead back to the weights, see `led`.
 
     Raises
     ------
@@ -65,7 +69,7 @@ class Backward:
         The class does not bear it.
     """
 
-    def __init__(self, reference: Reference, case: Case, between: str = "") -> None:
+    def __init__(self, reference: Reference, case: Case, between: str = "", *, led: bool = False) -> None:
         roomy = reference.device == "cuda" and _nbytes(reference, case) <= torch.cuda.mem_get_info()[1] // SHARE
         self.device = reference.device if roomy else "cpu"
         """Where they are compared."""
@@ -97,6 +101,21 @@ class Backward:
         """How far each that says something may be off."""
         self.between = between if between and self._bears(reference, case, flows, between) else ""
         """As it was given."""
+        self.led = self._led(reference, case, flows) if led else {}
+        """The weights' gradients where inputs lead back to them, of those that say something."""
+
+    def _led(self, reference: Reference, case: Case, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        names = [name for name in self._limits if name.startswith(compare.GRADIENT)]
+        if all(name.startswith(OF_INPUT) for name in names) or not any(name.startswith(OF_INPUT) for name in names):
+            return {}
+        inputs = reference.arguments(case.inputs_path)
+        near = modules.map_tensors(inputs, partial(moved, seed=0, autocast=reference.autocast))
+        try:
+            found, other = (self._step(reference, arguments, flows, led=True) for arguments in (inputs, near))
+        except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
+            return {}
+        weights = [name for name in names if not name.startswith(OF_INPUT)]
+        return {name: found[name] for name in weights if _off(found[name], other[name]) <= STEADY}
 
     def _bears(self, reference: Reference, case: Case, flows: list[torch.Tensor | None], between: str) -> bool:
         """Whether the original's own gradients stay where it is called once more before backward."""
@@ -108,10 +127,16 @@ class Backward:
         return all(_off(self.expected[name], found[name]) <= limit for name, limit in self._limits.items())
 
     def _step(
-        self, reference: Reference, arguments: Any, flows: list[torch.Tensor | None], between: Any = None
+        self,
+        reference: Reference,
+        arguments: Any,
+        flows: list[torch.Tensor | None],
+        between: Any = None,
+        *,
+        led: bool = False,
     ) -> dict[str, torch.Tensor]:
         reference.begin()
-        results = forward.step(reference.module, arguments, modules.TRAINING, flows, between=between)
+        results = forward.step(reference.module, arguments, modules.TRAINING, flows, between=between, led=led)
         return _results(tensorfile.capture(results, self.device))
 
     @property
@@ -146,6 +171,15 @@ class Backward:
                 return f"Its {name} is wrong: off by {off:.0%} of the original's (root mean square){where}."
         return ""
 
+    def led_problem(self, found: tensorfile.Loaded) -> str:
+        """Return what is wrong with a candidate's step whose inputs lead back to the weights; empty if nothing."""
+        given = _results(found)
+        for name, expected in self.led.items():
+            off = _off(expected, given[name]) if name in given else 0.0
+            if not off <= LED:
+                return f"Its {name} is wrong: off by {off:.0%} of the original's (root mean square)."
+        return ""
+
 
 def _alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
     return found.shape == expected.shape and _off(expected, found) <= TOLERANCE
@@ -173,13 +207,13 @@ def _results(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
     return found
 
 
-def prepare(reference: Reference, case: Case, between: str = "") -> Backward | None:
+def prepare(reference: Reference, case: Case, between: str = "", *, led: bool = False) -> Backward | None:
     """Return the original's gradients; None where there are none, or they cannot be had."""
     if not reference.gradients or reference.mode == modules.TRAINING or _nbytes(reference, case) > LIMIT:
         return None
     try:
         # Without parameters, too, somebody trains through it; hardly where nothing but zeros comes through.
-        found = Backward(reference, case, between)
+        found = Backward(reference, case, between, led=led)
         return found if reference.differentiable or found.flows else None
     except NothingToTrain:
         return None

@@ -71,6 +71,7 @@ class Forward:
         gradients: bool = False,
         leaves: bool = True,
         between: str = "",
+        led: bool = False,
         exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Call the module once on the inputs of a file.
@@ -100,8 +101,8 @@ class Forward:
             stream, so that kernels that do not wait for it compute from NaN.
         gradients
             Record gradients; for training they are in any case.
-        leaves, between
-            See `training_step`; the latter a tensor file.
+        leaves, between, led
+            See `training_step`; `between` is a tensor file.
         exchange
             GPU memory shared with the judge, which tensors travel by.
 
@@ -128,7 +129,8 @@ class Forward:
         with poisoned(device, poison or []):
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
-            result = step(module, arguments, mode, flows, gradients=gradients, leaves=leaves, between=others)
+            how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led}
+            result = step(module, arguments, mode, flows, gradients=gradients, **how)
             modules.synchronize(device)
         differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
         result = modules.detached(result)
@@ -176,6 +178,7 @@ def step(
     gradients: bool = False,
     leaves: bool = True,
     between: Arguments | None = None,
+    led: bool = False,
 ) -> Any:
     """Call the module, with `gradients` where they are recorded; returns what is compared.
 
@@ -189,7 +192,7 @@ def step(
             return module(*args, **kwargs)
     _manual_seed(DRAWN_SEED)
     with state.kept(module):
-        result = training_step(module, arguments, cotangents or [], leaves=leaves, between=between)
+        result = training_step(module, arguments, cotangents or [], leaves=leaves, between=between, led=led)
         found = collected(module, arguments, result)
         for name, buffer in module.named_buffers():
             found[f"buffer {name} after the step"] = buffer.detach().clone()
@@ -225,6 +228,7 @@ def training_step(
     *,
     leaves: bool = True,
     between: Arguments | None = None,
+    led: bool = False,
 ) -> Any:
     """Run forward and backward once; gradients are left in `.grad` of floating inputs and of parameters.
 
@@ -238,6 +242,8 @@ def training_step(
         have none.
     between
         What the module is called with between forward and backward, as where two towers share it.
+    led
+        Whether inputs lead back to the weights, see `_led_back`.
 
     Returns
     -------
@@ -249,12 +255,12 @@ def training_step(
     NoGradient
         An output with a cotangent does not require gradients, or one without does.
     """
-    args, kwargs = arguments
     for tensor in differentiable(arguments):
         tensor.requires_grad_(leaves)
         tensor.grad = None
     for parameter in module.parameters():
         parameter.grad = None
+    args, kwargs = _led_back(module, arguments) if led else arguments
     with modules.forward_context(modules.TRAINING):
         result = module(*args, **kwargs)
         if between is not None:
@@ -283,6 +289,26 @@ def training_step(
         if pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [flow.to(tensor.dtype) for tensor, flow in pairs])
     return result
+
+
+def _led_back(module: Any, arguments: Arguments) -> Arguments:
+    """Return arguments of the same values whose gradients flow on into every weight, as where it is applied twice.
+
+    Each leaf has nothing added to it, which was computed from the weights.
+    """
+    total = sum(weight.double().sum() for weight in module.parameters() if weight.requires_grad)
+    nothing = total - total.detach()  # type: ignore[attr-defined]
+    leaves = {id(tensor) for tensor in differentiable(arguments)}
+    made: dict[int, torch.Tensor] = {}
+
+    def led(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) in leaves and id(tensor) not in made:
+            # What varies from place to place: a norm's gradients sum to zero.
+            shares = torch.arange(tensor.numel(), device=tensor.device).cos().view(tensor.shape)
+            made[id(tensor)] = tensor + (nothing * shares).to(tensor.dtype)
+        return made.get(id(tensor), tensor)
+
+    return modules.map_tensors(arguments, led)
 
 
 class TimedStep:

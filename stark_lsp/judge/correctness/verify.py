@@ -35,6 +35,10 @@ WITHOUT_GRADIENT = (
     "Its result has no gradient where the original's has one, so nothing could be trained through it. Put the kernel "
     "into a torch.autograd.Function; its backward may compute the PyTorch form anew and differentiate that."
 )
+LED = (
+    "Where an input was computed from its own weights, as in m(m(x)): {} In backward, differentiate from "
+    "x.view_as(x), or x.detach().requires_grad_(), of each tensor that was saved."
+)
 OUT_OF_STREAM = (
     "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
     "torch.cuda.current_stream(), or have their own stream wait for it."
@@ -149,10 +153,18 @@ class Verifier:
         path = os.path.join(self.runner.files.out, "gradients.raw")
         inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
         between = self.runner.give(expected.between) if expected.between else ""
-        how = {"cotangents": cotangents, "leaves": leaves, "between": between}
-        self.ask("forward", "forward", inputs=inputs, outputs=path, **how)
-        find = partial(expected.problem, leaves=leaves)
-        self._claimed("gradients", path, case.outputs.nbytes + expected.nbytes, expected.device, find)
+
+        def compare_step(find: Callable[[tensorfile.Loaded], str], **how: object) -> None:
+            self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents, **how)
+            self._claimed("gradients", path, case.outputs.nbytes + expected.nbytes, expected.device, find)
+
+        compare_step(partial(expected.problem, leaves=leaves), leaves=leaves, between=between)
+        if expected.led:
+            try:
+                compare_step(expected.led_problem, led=True)
+            except Failed as failure:
+                failure.finding.message = LED.format(failure.finding.message)
+                raise
 
     def _claimed(
         self, what: str, path: str, nbytes: int, device: str, find: Callable[[tensorfile.Loaded], str]

@@ -100,7 +100,7 @@ def emit(
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
-    modules = ["contextlib", "enum", "functools", "hashlib", "operator", "types"]
+    modules = ["enum", "functools", "hashlib", "operator", "types"]
     imports = [name for name in modules if f"{name}." in looked_at]
     if on_gpu:
         own = [handwritten.text(name, made["capability"], exact=exact) for name in called]
