@@ -151,14 +151,14 @@ class Verifier:
         if expected is None or self.weights_message:
             return
         path = os.path.join(self.runner.files.out, "gradients.raw")
-        inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
-        between = self.runner.give(expected.between) if expected.between else ""
 
-        def compare_step(find: Callable[[tensorfile.Loaded], str], **how: object) -> None:
-            self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents, **how)
+        def compare_step(find: Callable[[tensorfile.Loaded], str], between: str = "", **how: object) -> None:
+            inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
+            between = self.runner.give(between) if between else ""
+            self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents, between=between, **how)
             self._claimed("gradients", path, case.outputs.nbytes + expected.nbytes, expected.device, find)
 
-        compare_step(partial(expected.problem, leaves=leaves), leaves=leaves, between=between)
+        compare_step(partial(expected.problem, leaves=leaves), expected.between, leaves=leaves)
         if expected.led:
             try:
                 compare_step(expected.led_problem, led=True)
