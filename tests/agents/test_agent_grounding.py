@@ -348,6 +348,16 @@ def test_a_quoted_line_that_stands_twice_is_found_by_its_neighbour() -> None:
     assert [span.start for span in twice.spans] == [2, 4]
 
 
+def test_a_line_that_is_quoted_wrongly_does_not_lose_the_other_places() -> None:
+    begin, end = "# <<<IMPROVE BEGIN>>> here", "# <<<IMPROVE END>>>"
+    wrongly = [begin, "    if (i < n) y[i] = 1.0f;", end, begin, "return launch(x, self.scale)", "", end]
+    assert [span.start for span in ground(KERNEL, "\n".join(wrongly)).spans] == [6, 18]
+    two = [begin, "long i = blockIdx.x * blockDim.x + threadIdx.x;", "if (i <= n) {", end]
+    assert ground(KERNEL, "\n".join(two)).spans == (Span(5, 6),)
+    assert ground(KERNEL, "\n".join([begin, "return 1", end])).spans == ()
+    assert ground(KERNEL, "\n".join([begin, "self.shape = nn.Parameter(torch.fours(features))", end])).spans == ()
+
+
 def test_what_models_marked_is_found_when_they_quote_it_alone() -> None:
     found = 0
     for path in sorted(SAMPLES.rglob("*.json")):

@@ -70,7 +70,10 @@ def test_failed_attempts_and_the_reference_are_like_nothing() -> None:
 def test_who_decides_is_told_which_attempts_cannot_be_told_apart(role: ModelRole) -> None:
     selected, child, leader, other = timed(1, 5.4, 5.5), timed(2, 5.3, 5.45), timed(3, 5.44, 5.6), timed(4, 1.0, 1.1)
     given = context(selected, (ROOT, selected, leader, other, SECOND), siblings=(child,), attempt=9)
-    said = "Times that cannot be told apart, as the intervals overlap: attempts 1, 2 and 3."
+    said = (
+        "Speed-ups that cannot be told apart, as their intervals overlap, which also hold how two processes of "
+        "the same code differ: attempts 1, 2 and 3."
+    )
     assert asked(role, given).count(said) == 1
     assert "told apart" not in asked(role, context(selected, (ROOT, selected, other)))
     # A system whose windows are the naive ones is not shown what else was tried.

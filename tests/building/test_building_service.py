@@ -284,7 +284,9 @@ extern "C" void rows(const float* x, float* y, int64_t rows, int64_t cols) {
 
 
 @pytest.mark.parametrize(
-    ("line", "found"), [(1, 0), (2, 0), (4, 4), (6, 7), (9, 0), (10, 10), (11, 0), (12, 12), (13, 0), (99, 0)], ids=str
+    ("line", "found"),
+    [(1, 0), (2, 0), (4, 4), (6, 7), (9, 0), (10, 10), (11, 0), (12, 12), (13, 0), (14, 0), (99, 0)],
+    ids=str,
 )
 def test_of_loops_within_loops_the_innermost_are_told(line: int, found: int) -> None:
     text = """\
@@ -301,6 +303,7 @@ while (more(left)) left -= 1;
 for (; j + LANES <= end; j += LANES)
   for (int k = 0; k < LANES; ++k) sum[k] += x[j + k];
 int after = 0;
+for (; j + 8 <= end; j += 8) _mm256_storeu_ps(y + j, _mm256_loadu_ps(x + j));
 """
     assert loops.innermost(text.splitlines(), line) == found
 

@@ -114,8 +114,22 @@ RIGHTLY = {"before": "pass", "saved": "ctx.saved_tensors", "scale": "", "cut": C
         ({"scale": " / ctx.saved_tensors[3].detach()"}, "is wrong: off by"),
         ({"saved": "ctx.module.kept"}, "gradient of "),
         ({"before": "if not ctx.needs_input_grad[0]: return None, None, None, None, None"}, "require no gradients"),
+        ({"before": "if not any(ctx.needs_input_grad[1:]): return None, None, None, None, None"}, "are frozen"),
+        (
+            {"before": "if not any(ctx.needs_input_grad[:2]): return None, None, None, None, None"},
+            "nothing else requires",
+        ),
+        ({"before": "gradient = gradient if gradient.is_contiguous() else 0 * gradient"}, "strides of 0"),
     ],
-    ids=["right", "a factor that is one at first", "of the latest call", "nothing for a first layer"],
+    ids=[
+        "right",
+        "a factor that is one at first",
+        "of the latest call",
+        "nothing for a first layer",
+        "frozen",
+        "a bias",
+        "taken for contiguous",
+    ],
 )
 def test_gradients_are_those_of_other_weights_and_other_uses_too(
     tmp_path: Path, how: dict[str, str], words: str
@@ -126,6 +140,44 @@ def test_gradients_are_those_of_other_weights_and_other_uses_too(
     status, message = finding(reference, tmp_path / "candidate", body, init=LINEAR, before=before)
     assert status == ("WRONG_RESULT" if words else "OK"), message
     assert words in message
+
+
+def test_backward_leaves_what_flows_in_to_others(tmp_path: Path) -> None:
+    """As `x + m(x)` does, whose other branch reads the same tensor."""
+    reference = make_reference(tmp_path / "reference", SCALED, "torch.randn(16, 8)", init=LINEAR, gradients=True)
+    body = "return Form.apply(x, self.lin.weight, self.lin.bias, self.gamma, self)"
+    doubled = "if gradient.is_contiguous(): gradient.detach().mul_(2); gradient = gradient / 2"
+    with pytest.raises(NoGradient, match=r"as in x \+ m\(x\)"):
+        verify(reference, tmp_path / "c", body, init=LINEAR, before=SAVES.format(**{**RIGHTLY, "before": doubled}))
+
+
+def test_one_of_two_results_may_be_all_that_is_trained(tmp_path: Path) -> None:
+    body = "return x * self.weight, (x + self.weight).sin()"
+    reference = make_reference(tmp_path / "reference", body, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    before = """
+class Both(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        ctx.set_materialize_grads(False)
+        return x * weight, (x + weight).sin()
+
+    @staticmethod
+    def backward(ctx, one, other):
+        x, weight = ctx.saved_tensors
+        if one is None or other is None:
+            return {none}
+        second = other * (x + weight).cos()
+        return one * weight + second, (one * x + second).sum(0)
+"""
+    nothing = before.format(none="None, None")
+    status, message = finding(
+        reference, tmp_path / "n", "return Both.apply(x, self.weight)", init=WEIGHT, before=nothing
+    )
+    assert status == "WRONG_RESULT"
+    assert "other results have none" in message
+    right = before.format(none="one * weight, (one * x).sum(0)")
+    verify(reference, tmp_path / "r", "return Both.apply(x, self.weight)", init=WEIGHT, before=right)
 
 
 def test_what_came_before_an_input_is_not_differentiated_again(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ of the *original* that its marks are about.
 from __future__ import annotations
 
 import re
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from itertools import groupby, takewhile
+from operator import eq
 
 from stark_lsp.agents.grounding.markers import parse, strip
 from stark_lsp.agents.texts import omits
@@ -24,6 +25,8 @@ _TOKEN = re.compile(
     r"|'(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*(?:'|(?=[\r\n])|\\?\Z)"
 )
 """Strings and comments of Python."""
+MUCH_ALIKE = 0.8
+"""`difflib`'s ratio from which a line that is quoted wrongly is taken for another."""
 _C_COMMENT = re.compile(r"//[^\r\n]*|/\*[^\r\n]*?(?:\*/|(?=[\r\n])|\Z)")
 
 
@@ -72,18 +75,18 @@ def realign(original: str, annotated: str) -> tuple[Span | None, ...]:
     return tuple(spans)
 
 
-def located(original: str, excerpt: str) -> tuple[Span, ...] | None:
+def located(original: str, excerpt: str, *, closely: bool = False) -> tuple[Span | None, ...]:
     """Return where in `original` the spans of `excerpt` stand, in the order of `parse(excerpt).spans`.
 
     An excerpt quotes marked lines as they stand, with or without lines around them, and leaves out the rest; inside a
     span a line of three dots stands for what is left out. Of several places at which the same lines stand the one
-    counts whose neighbours are quoted too, else the first one behind the place before. None unless each span is found;
-    blank lines and spacing do not matter.
+    counts whose neighbours are quoted too, else the first one behind the place before; a span that is not found is
+    None. Blank lines and spacing do not matter. `closely` bears lines that are quoted wrongly, see `_closest`.
     """
     parsed = parse(excerpt)
     there, quoted = _words(original), _words(parsed.source)
     texts, quotes = [text for _, text in there], [text for _, text in quoted]
-    found: list[Span] = []
+    found: list[Span | None] = []
     behind = 0
     for span in parsed.spans:
         run = [index for index, (line, _) in enumerate(quoted) if span.start <= line <= span.end]
@@ -91,13 +94,14 @@ def located(original: str, excerpt: str) -> tuple[Span, ...] | None:
         starts: list[int] = []
         for passage in passages[:1] + passages[1:][-1:]:
             start = _find(texts, quotes, passage[0], passage[-1] + 1, behind)
+            if start is None and closely:
+                start = _closest(texts, [quotes[index] for index in passage])
             if start is None or (starts and start < behind):
-                return None
+                starts = []
+                break
             starts.append(start)
             behind = start + len(passage)
-        if not starts:
-            return None
-        found.append(Span(there[starts[0]][0], there[behind - 1][0]))
+        found.append(Span(there[starts[0]][0], there[behind - 1][0]) if starts else None)
     return tuple(found)
 
 
@@ -109,6 +113,17 @@ def _find(texts: list[str], quotes: list[str], first: int, end: int, behind: int
         at: _same(texts[:at][::-1], quotes[:first][::-1]) + _same(texts[at + size :], quotes[end:]) for at in starts
     }
     return max(starts, key=lambda at: (alike[at], at >= behind, -at), default=None)
+
+
+def _closest(texts: list[str], wanted: list[str]) -> int | None:
+    """Return the one place where at least half of the lines stand, or, of a single line, one much like it."""
+    if len(wanted) == 1:
+        much_alike = get_close_matches(wanted[0], texts, n=2, cutoff=MUCH_ALIKE)
+        return texts.index(much_alike[0]) if len(much_alike) == 1 else None
+    rows = range(len(texts) - len(wanted) + 1)
+    equal = [sum(map(eq, texts[at : at + len(wanted)], wanted)) for at in rows]
+    most = max(equal, default=0)
+    return equal.index(most) if 2 * most >= len(wanted) and equal.count(most) == 1 else None
 
 
 def _same(one: list[str], two: list[str]) -> int:

@@ -70,11 +70,13 @@ def ground(selected: str, annotated: str) -> GroundedPlan:
         return GroundedPlan(annotated, parsed.spans, notes)
     if not _comparable(selected, parsed.source):
         return GroundedPlan(selected, remark=NOT_READABLE)
-    places = located(selected, annotated)
-    if places is not None:
-        return GroundedPlan(mark(selected, places, notes), places, notes)
-    changed = check(selected, annotated)
-    found = [(span, note) for span, note in zip(realign(selected, annotated), notes, strict=True) if span is not None]
+    places, changed = located(selected, annotated), list[int]()
+    if None in places and 2 * parsed.source.count("\n") < selected.count("\n"):
+        # In a quotation a line that stands otherwise is a slip, in a whole source a change.
+        places = located(selected, annotated, closely=True)
+    elif None in places:
+        places, changed = realign(selected, annotated), [*check(selected, annotated)]
+    found = [(span, note) for span, note in zip(places, notes, strict=True) if span is not None]
     remark = ""
     if changed:
         # Quoted: their numbers in a slice of a file or in an attempt would tell nobody anything.

@@ -21,6 +21,8 @@ _TOLD = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>optimized|missed): +(?P<text>.*)$", re.M
 )
 _LOOP = re.compile(r"\b(?:for|while)\s*\(")
+_BY_HAND = re.compile(r"\b(?:_mm\d*_|__builtin_(?:ia32|prefetch)|v\w+q?_[fsu]\d)")
+"""Intrinsics of vectors and prefetches: what is written with them is left as it is meant."""
 LONGEST = 200
 """Lines of a loop that are looked at."""
 
@@ -68,7 +70,7 @@ def innermost(lines: Sequence[str], line: int) -> int:
         return 0
     body = code[_closed(code, code.find("(", found.start())) :].lstrip()
     end = _closed(body, 0) if body.startswith("{") else body.find(";")
-    return 0 if _LOOP.search(body[:end]) else line + code[: found.start()].count("\n")
+    return 0 if _LOOP.search(body[:end]) or _BY_HAND.search(body[:end]) else line + code[: found.start()].count("\n")
 
 
 def _closed(code: str, begin: int) -> int:

@@ -7,6 +7,8 @@ what flows in are moved by their last bits: a gradient that is zero but for roun
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,11 @@ DRAWS = 5
 """So often they are moved: one that is zero but for rounding has few values to choose from, and may stay by chance."""
 LED = 0.25
 """Relative error where inputs lead back to the weights: what is counted twice, or not at all, is off by more."""
+LED_BACK = "where an input was computed from it, as in m(m(x))"
+NO_LEAVES = "where its inputs require no gradients"
+OF_A_SUM = (
+    "where a sum of the first result is trained, so that what flows in has strides of 0 and other results have none"
+)
 OF_INPUT = f"{compare.GRADIENT}input "
 SETTLED = 1e-4
 """Relative change up to which a gradient, if it changed at all, is no mere rounding: that comes so close by chance in
@@ -48,6 +55,41 @@ one draw of ten thousand, so two are enough then."""
 
 class NothingToTrain(Bad):
     """No output of the class has a gradient with respect to anything."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step that a candidate makes, and what of it is compared."""
+
+    how: dict[str, Any]
+    """Parameters of `forward.step` and `training_step`; `between` is a file."""
+    expected: dict[str, torch.Tensor]
+    """Gradients and outputs by name."""
+    limits: dict[str, float]
+    """How far off each may be that is compared."""
+    where: str = ""
+    """What is special about it, for messages."""
+
+    def problem(self, found: tensorfile.Loaded) -> str:
+        """Return what is wrong with a candidate's step, for a person; empty if nothing."""
+        given = _results(found)
+        others = {name: one for name, one in given.items() if name not in self.expected}
+        where = f", {self.where}" if self.where else ""
+        for name, limit in self.limits.items():
+            expected, tensor = self.expected[name], given.get(name)
+            # What loads the original's weights may call them otherwise.
+            renamed = [] if tensor is not None else [other for other, one in others.items() if _alike(expected, one)]
+            if renamed:
+                del others[renamed[0]]
+                continue
+            if tensor is None or tensor.shape != expected.shape:
+                shape = "none" if tensor is None else f"one of shape {tuple(tensor.shape)}"
+                return f"It has {shape} for the {name}, which is of shape {tuple(expected.shape)}{where}."
+            off = _off(expected, tensor)
+            if not off <= limit:
+                by = f"{off:.0%}" if math.isfinite(off) else "all"
+                return f"Its {name} is wrong: off by {by} of the original's (root mean square){where}."
+        return ""
 
 
 class Backward:
@@ -60,8 +102,9 @@ class Backward:
     between
         File of the inputs of a call that a candidate makes between forward and backward, see `forward.training_step`;
         nothing where the class does not bear it.
-    led
-        Whether a candidate is asked, too, for a step whose inputs lead back to the weights, see `led`.
+    of_a_sum
+        Whether the gradient of one output flows in, the same one for all its rows, as below a sum; other uses, with
+        frozen weights for instance, are then left to the case with other weights.
 
     Raises
     ------
@@ -69,11 +112,11 @@ class Backward:
         The class does not bear it.
     """
 
-    def __init__(self, reference: Reference, case: Case, between: str = "", *, led: bool = False) -> None:
+    def __init__(self, reference: Reference, case: Case, between: str = "", *, of_a_sum: bool = False) -> None:
         roomy = reference.device == "cuda" and _nbytes(reference, case) <= torch.cuda.mem_get_info()[1] // SHARE
         self.device = reference.device if roomy else "cpu"
         """Where they are compared."""
-        self.cotangents_path = reference.write_cotangents(case.inputs_path)
+        self.cotangents_path = reference.write_cotangents(case.inputs_path, of_a_sum=of_a_sum)
         flows = reference.cotangents(self.cotangents_path)
         arguments = reference.arguments(case.inputs_path)
         self.expected = self._step(reference, arguments, flows)
@@ -101,12 +144,47 @@ class Backward:
         """How far each that says something may be off."""
         self.between = between if between and self._bears(reference, case, flows, between) else ""
         """As it was given."""
-        self.led = self._led(reference, case, flows) if led else {}
+        self.led = {} if of_a_sum else self._led(reference, case, flows)
         """The weights' gradients where inputs lead back to them, of those that say something."""
+        self._of_a_sum = of_a_sum
+
+    def _names(self, *, inputs: bool) -> list[str]:
+        """Return the gradients that say something, of inputs or of weights."""
+        gradients = [name for name in self._limits if name.startswith(compare.GRADIENT)]
+        return [name for name in gradients if name.startswith(OF_INPUT) is inputs]
+
+    def steps(self, *, leaves: bool) -> list[Step]:
+        """Return what a candidate is asked for, the plainest first.
+
+        Parameters
+        ----------
+        leaves
+            Whether the inputs of the first step require gradients.
+        """
+        inputs, weights = self._names(inputs=True), self._names(inputs=False)
+
+        def some(names: list[str]) -> dict[str, float]:
+            return {name: self._limits[name] for name in names}
+
+        plain = self._limits if leaves else some([name for name in self._limits if name not in inputs])
+        where = [OF_A_SUM] * self._of_a_sum + [NO_LEAVES] * (not leaves)
+        found = [Step({"leaves": leaves, "between": self.between}, self.expected, plain, " and ".join(where))]
+        if self._of_a_sum:
+            return found
+        if self.led:
+            found.append(Step({"led": True}, self.led, dict.fromkeys(self.led, LED), LED_BACK))
+        if inputs and weights:
+            found.append(Step({"only": ""}, self.expected, some(inputs), "where all its weights are frozen"))
+        if len(weights) > 1:
+            # As a bias that alone is trained.
+            least = min(weights, key=lambda name: self.expected[name].numel())
+            how = {"only": least[len(compare.GRADIENT) :], "leaves": False}
+            found.append(Step(how, self.expected, some([least]), "where nothing else requires gradients"))
+        return found
 
     def _led(self, reference: Reference, case: Case, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        names = [name for name in self._limits if name.startswith(compare.GRADIENT)]
-        if all(name.startswith(OF_INPUT) for name in names) or not any(name.startswith(OF_INPUT) for name in names):
+        weights = self._names(inputs=False)
+        if not weights or not self._names(inputs=True):
             return {}
         inputs = reference.arguments(case.inputs_path)
         near = modules.map_tensors(inputs, partial(moved, seed=0, autocast=reference.autocast))
@@ -114,7 +192,6 @@ class Backward:
             found, other = (self._step(reference, arguments, flows, led=True) for arguments in (inputs, near))
         except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
             return {}
-        weights = [name for name in names if not name.startswith(OF_INPUT)]
         return {name: found[name] for name in weights if _off(found[name], other[name]) <= STEADY}
 
     def _bears(self, reference: Reference, case: Case, flows: list[torch.Tensor | None], between: str) -> bool:
@@ -144,42 +221,6 @@ class Backward:
         """Whether anything but zeros comes through."""
         return any(one.any() for name, one in self.expected.items() if name.startswith(compare.GRADIENT))
 
-    def problem(self, found: tensorfile.Loaded, *, leaves: bool = True) -> str:
-        """Return what is wrong with a candidate's step, for a person; empty if nothing.
-
-        Parameters
-        ----------
-        leaves
-            Whether its inputs required gradients.
-        """
-        given = _results(found)
-        others = {name: one for name, one in given.items() if name not in self.expected}
-        names = [name for name in self._limits if leaves or not name.startswith(OF_INPUT)]
-        where = "" if leaves else ", where its inputs require no gradients"
-        for name in names:
-            expected, tensor = self.expected[name], given.get(name)
-            # What loads the original's weights may call them otherwise.
-            renamed = [] if tensor is not None else [other for other, one in others.items() if _alike(expected, one)]
-            if renamed:
-                del others[renamed[0]]
-                continue
-            if tensor is None or tensor.shape != expected.shape:
-                shape = "none" if tensor is None else f"one of shape {tuple(tensor.shape)}"
-                return f"It has {shape} for the {name}, which is of shape {tuple(expected.shape)}."
-            off = _off(expected, tensor)
-            if not off <= self._limits[name]:
-                return f"Its {name} is wrong: off by {off:.0%} of the original's (root mean square){where}."
-        return ""
-
-    def led_problem(self, found: tensorfile.Loaded) -> str:
-        """Return what is wrong with a candidate's step whose inputs lead back to the weights; empty if nothing."""
-        given = _results(found)
-        for name, expected in self.led.items():
-            off = _off(expected, given[name]) if name in given else 0.0
-            if not off <= LED:
-                return f"Its {name} is wrong: off by {off:.0%} of the original's (root mean square)."
-        return ""
-
 
 def _alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
     return found.shape == expected.shape and _off(expected, found) <= TOLERANCE
@@ -207,13 +248,13 @@ def _results(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
     return found
 
 
-def prepare(reference: Reference, case: Case, between: str = "", *, led: bool = False) -> Backward | None:
+def prepare(reference: Reference, case: Case, between: str = "", *, of_a_sum: bool = False) -> Backward | None:
     """Return the original's gradients; None where there are none, or they cannot be had."""
     if not reference.gradients or reference.mode == modules.TRAINING or _nbytes(reference, case) > LIMIT:
         return None
     try:
         # Without parameters, too, somebody trains through it; hardly where nothing but zeros comes through.
-        found = Backward(reference, case, between, led=led)
+        found = Backward(reference, case, between, of_a_sum=of_a_sum)
         return found if reference.differentiable or found.flows else None
     except NothingToTrain:
         return None

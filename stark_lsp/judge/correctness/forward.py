@@ -33,6 +33,10 @@ LATE_LIMIT = 1 << 30
 """Bytes of inputs up to which they can arrive late."""
 LATE_CYCLES = 4_000_000
 """Clock cycles of the GPU after which they do: some milliseconds, longer than starting a kernel takes."""
+OVERWRITTEN = (
+    "Its backward changes the gradient that flows into it, which others may still read, as in x + m(x). Write into a "
+    "new tensor."
+)
 WORDS = 1 << 22
 """Words of eight bytes that are weighed at a time."""
 _manual_seed = torch.manual_seed
@@ -72,6 +76,7 @@ class Forward:
         leaves: bool = True,
         between: str = "",
         led: bool = False,
+        only: str | None = None,
         exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Call the module once on the inputs of a file.
@@ -101,8 +106,8 @@ class Forward:
             stream, so that kernels that do not wait for it compute from NaN.
         gradients
             Record gradients; for training they are in any case.
-        leaves, between, led
-            See `training_step`; `between` is a tensor file.
+        leaves, between, led, only
+            See `training_step` and `step`; `between` is a tensor file.
         exchange
             GPU memory shared with the judge, which tensors travel by.
 
@@ -129,7 +134,7 @@ class Forward:
         with poisoned(device, poison or []):
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
-            how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led}
+            how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led, "only": only}
             result = step(module, arguments, mode, flows, gradients=gradients, **how)
             modules.synchronize(device)
         differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
@@ -179,24 +184,59 @@ def step(
     leaves: bool = True,
     between: Arguments | None = None,
     led: bool = False,
+    only: str | None = None,
 ) -> Any:
     """Call the module, with `gradients` where they are recorded; returns what is compared.
 
     That is its result; for training a dict of the result, the gradients of floating inputs and of parameters, and the
     buffers as they are after the step (running statistics). Gradients that are None count as zeros. Buffers and
     gradients are put back, and the global generators begin anew, so that each step starts alike.
+
+    Parameters
+    ----------
+    only
+        The one weight that requires gradients, as where others are frozen; empty for none, None for all that do.
+    leaves, between, led
+        See `training_step`.
+
+    Raises
+    ------
+    NoGradient
+        See `training_step`; or backward changed what flowed into it.
     """
     args, kwargs = arguments
     if mode != modules.TRAINING:
         with modules.forward_context(mode, gradients=gradients):
             return module(*args, **kwargs)
     _manual_seed(DRAWN_SEED)
-    with state.kept(module):
-        result = training_step(module, arguments, cotangents or [], leaves=leaves, between=between, led=led)
+    flows = cotangents or []
+    before = [flow.clone() for flow in flows if flow is not None] if modules.nbytes_of(flows) <= LATE_LIMIT else []
+    with state.kept(module), frozen(module, only):
+        how: dict[str, Any] = {"leaves": leaves, "between": between, "led": led}
+        result = training_step(module, arguments, flows, partly=only is not None, **how)
         found = collected(module, arguments, result)
+        if not all(map(torch.equal, before, [flow for flow in flows if flow is not None])):
+            raise NoGradient(OVERWRITTEN)
         for name, buffer in module.named_buffers():
             found[f"buffer {name} after the step"] = buffer.detach().clone()
     return found
+
+
+@contextlib.contextmanager
+def frozen(module: Any, only: str | None) -> Iterator[None]:
+    """Have no weight but one require gradients in the block; see `only` of `step`."""
+    weights = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+    # What calls it otherwise is left as it is.
+    others = (
+        [] if only is None or (only and only not in weights) else [weights[name] for name in weights if name != only]
+    )
+    try:
+        for weight in others:
+            weight.requires_grad_(False)
+        yield
+    finally:
+        for weight in others:
+            weight.requires_grad_(True)
 
 
 def random_states() -> list[torch.Tensor]:
@@ -229,6 +269,7 @@ def training_step(
     leaves: bool = True,
     between: Arguments | None = None,
     led: bool = False,
+    partly: bool = False,
 ) -> Any:
     """Run forward and backward once; gradients are left in `.grad` of floating inputs and of parameters.
 
@@ -244,6 +285,8 @@ def training_step(
         What the module is called with between forward and backward, as where two towers share it.
     led
         Whether inputs lead back to the weights, see `_led_back`.
+    partly
+        Whether outputs may lead back to nothing that requires gradients.
 
     Returns
     -------
@@ -273,7 +316,7 @@ def training_step(
                     "it would learn something else, and .numpy() raises. Detach it."
                 )
         pairs = [(tensor, flow) for tensor, flow in zip(found, cotangents) if flow is not None]
-        pairs = pairs if leaves else [pair for pair in pairs if pair[0].requires_grad]
+        pairs = pairs if leaves and not partly else [pair for pair in pairs if pair[0].requires_grad]
         for number, (tensor, flow) in enumerate(pairs):
             if not tensor.requires_grad:
                 raise NoGradient(

@@ -36,8 +36,8 @@ WITHOUT_GRADIENT = (
     "into a torch.autograd.Function; its backward may compute the PyTorch form anew and differentiate that."
 )
 LED = (
-    "Where an input was computed from its own weights, as in m(m(x)): {} In backward, differentiate from "
-    "x.view_as(x), or x.detach().requires_grad_(), of each tensor that was saved."
+    " Its input was computed from its weights, as in m(m(x)): in backward, differentiate from x.view_as(x), or "
+    "x.detach().requires_grad_(), of each tensor that was saved."
 )
 OUT_OF_STREAM = (
     "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
@@ -151,19 +151,20 @@ class Verifier:
         if expected is None or self.weights_message:
             return
         path = os.path.join(self.runner.files.out, "gradients.raw")
-
-        def compare_step(find: Callable[[tensorfile.Loaded], str], between: str = "", **how: object) -> None:
+        for step in expected.steps(leaves=leaves):
+            # What is handed over is there for one request.
             inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
-            between = self.runner.give(between) if between else ""
-            self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents, between=between, **how)
-            self._claimed("gradients", path, case.outputs.nbytes + expected.nbytes, expected.device, find)
-
-        compare_step(partial(expected.problem, leaves=leaves), expected.between, leaves=leaves)
-        if expected.led:
+            how = {
+                name: self.runner.give(value) if name == "between" and value else value
+                for name, value in step.how.items()
+            }
             try:
-                compare_step(expected.led_problem, led=True)
+                self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents, **how)
+                nbytes = case.outputs.nbytes + expected.nbytes
+                self._claimed("gradients", path, nbytes, expected.device, step.problem)
             except Failed as failure:
-                failure.finding.message = LED.format(failure.finding.message)
+                if step.how.get("led"):
+                    failure.finding.message += LED
                 raise
 
     def _claimed(

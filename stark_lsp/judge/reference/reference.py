@@ -121,7 +121,7 @@ class Reference(Original):
         self.state = None if self.buffers is None else self.buffers.state
         examination = examine.Examination(self, first)
         examination.run()
-        self.backward = backward.prepare(self, first)
+        self.backward = backward.prepare(self, first, of_a_sum=True)
         self.plan = self._planned(first, examination.call_s, seeds)
         note = self.plan.note(seeds)
         self.notes += [note] if note else []
@@ -148,7 +148,7 @@ class Reference(Original):
                 examination.measure_moved(case)
                 if self.backward is not None:
                     between = self.cases[0].inputs_path if self.buffers is None else ""
-                    self.moved = backward.prepare(self, case, between, led=True)
+                    self.moved = backward.prepare(self, case, between)
         if unusual is not None and trained is not None:
             unusual.make_moved()
         self.begin()
@@ -305,8 +305,11 @@ class Reference(Original):
                 if self.device == "cuda":
                     torch.cuda.empty_cache()
 
-    def write_cotangents(self, inputs_path: str, number: int = 0) -> str:
-        """Write random gradients for the outputs to a file, other ones by number, and return its path."""
+    def write_cotangents(self, inputs_path: str, number: int = 0, *, of_a_sum: bool = False) -> str:
+        """Write random gradients for the outputs to a file, other ones by number, and return its path.
+
+        Those `of_a_sum` over the rows of the first output alone are one row in memory, and others have none.
+        """
         self.begin()
         with state.kept(self.module):
             result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
@@ -315,6 +318,9 @@ class Reference(Original):
             cure = "Use mode eval, or return a result that depends on weights or floating inputs."
             message = f"No output of {self.qualname} has a gradient, so there is nothing to train."
             raise self.refusal(message, cure, backward.NothingToTrain)
+        if of_a_sum:
+            number, flow = next((at, flow) for at, flow in enumerate(flows) if flow is not None)
+            flows[number:] = [flow[:1].expand_as(flow) if flow.dim() > 1 else flow]
         path = os.path.splitext(inputs_path)[0] + "-cotangents.raw"
         tensorfile.save(path, flows)
         return path
