@@ -78,7 +78,7 @@ def row(sample: Path, options: argparse.Namespace) -> str:
     """Return one sample's line of the table."""
     found, source = optimize(sample, options)
     if source is None:
-        return f"| {sample.stem} | nothing faster | | | |"
+        return f"| {sample.stem} | {found['run']['message']} | | | |"
     best, theirs = found["best"], options.out / f"{sample.stem}.kernelbench.json"
     low, high = best["interval"]
     command = [sys.executable, __file__, str(options.checkout), "--evaluate", str(sample), str(source), str(theirs)]

@@ -11,6 +11,7 @@ from stark_lsp.judge.correctness.backward import DRAWS, Backward
 from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.correctness.forward import NoGradient
 from stark_lsp.judge.correctness.verify import Verifier
+from stark_lsp.judge.reference import training
 
 WEIGHT = "self.weight = torch.nn.Parameter(torch.ones(8))"
 BODY = "return torch.relu(x * self.weight) + self.weight"
@@ -138,6 +139,30 @@ def test_gradients_are_those_of_other_weights_and_other_uses_too(
     body = "return Form.apply(x, self.lin.weight, self.lin.bias, self.gamma, self)"
     before = SAVES.format(**{**RIGHTLY, **how})
     status, message = finding(reference, tmp_path / "candidate", body, init=LINEAR, before=before)
+    assert status == ("WRONG_RESULT" if words else "OK"), message
+    assert words in message
+
+
+NORMED = "self.lin = torch.nn.Linear(8, 8)\nself.bn = torch.nn.BatchNorm1d(8)\nself.drop = torch.nn.Dropout(0.5)"
+AS_A_FUNCTION = "b = self.bn\nx = F.batch_norm(self.lin(x), b.running_mean, b.running_var, b.weight, b.bias, {})\n"
+COUNTED = AS_A_FUNCTION.format(True) + "b.num_batches_tracked.add_(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "original", "body", "words"),
+    [
+        ("eval", "return self.drop(self.bn(self.lin(x)))", "return self.drop(self.bn(self.lin(x)))", ""),
+        ("eval", "return self.drop(self.lin(x))", "return self.lin(x)", "output is wrong"),
+        ("eval", "return self.bn(self.lin(x))", AS_A_FUNCTION.format(False) + "return x", "after train()"),
+        ("as-constructed", "return self.bn(self.lin(x))", COUNTED + "return x", "after eval()"),
+    ],
+    ids=["right", "no dropout", "running statistics for good", "statistics of the batch for good"],
+)
+def test_the_other_mode_is_followed(tmp_path: Path, mode: str, original: str, body: str, words: str) -> None:
+    reference = make_reference(
+        tmp_path / "reference", original, "torch.randn(16, 8)", init=NORMED, gradients=True, mode=mode
+    )
+    status, message = finding(reference, tmp_path / "candidate", body, init=NORMED)
     assert status == ("WRONG_RESULT" if words else "OK"), message
     assert words in message
 
@@ -327,3 +352,22 @@ def test_weights_that_load_under_other_names_have_the_same_gradients(tmp_path: P
     """
     found, message = finding(reference, tmp_path / "candidate", body, init=init)
     assert found.partition("_")[0] == status, message
+
+
+@pytest.mark.parametrize(
+    ("claimed", "words"),
+    [
+        ({"w": 0.06, "zeros": 0.0}, ""),
+        ({"w": 0.06, "other": 1.0}, ""),
+        ({"w": 0.0, "zeros": 0.0}, "its w begins with values of 0, the original's with 0.05"),
+        ({"w": 1.0, "zeros": 0.0}, "its w begins"),
+        ({"w": -1.0, "zeros": 0.0}, "not finite"),
+        ({"w": 0.05, "zeros": 0.5}, "its zeros begins"),
+        ({"w": "much"}, "not finite"),
+        (None, ""),
+    ],
+)
+def test_weights_begin_as_the_originals(claimed: object, words: str) -> None:
+    found = training.begins_otherwise({"w": 0.05, "zeros": 0.0, "left as it was": 1e-41}, claimed)
+    assert words in found
+    assert bool(words) == bool(found)

@@ -23,7 +23,7 @@ DTYPES = st.sampled_from([torch.float32, torch.float16, torch.int64, torch.bool,
 @given(SHAPES, DTYPES)
 def test_strided_variants_hold_the_same_values_with_poison_between(shape: list[int], dtype) -> None:  # type: ignore[no-untyped-def]
     tensor = torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype)
-    for change in (special.spread, special.transposed):
+    for change in (special.spread, special.parted, special.transposed):
         view = change(tensor)
         assert view.dtype == dtype
         assert torch.equal(view, tensor)
@@ -36,6 +36,8 @@ def test_strided_variants_are_not_contiguous() -> None:
     tensor = torch.randn(4, 6)
     assert not special.spread(tensor).is_contiguous()
     assert not special.transposed(tensor).is_contiguous()
+    assert special.parted(tensor).stride() == (12, 1)
+    assert special.parted(torch.randn(2, 4, 6)).stride() == (60, 12, 1), "batches do not follow each other either"
 
 
 @settings(max_examples=100, deadline=None)
@@ -51,7 +53,7 @@ def test_other_batches_are_odd_small_and_other(size: int) -> None:
 def test_the_batch_is_sliced_or_repeated_in_all_tensors_that_share_it() -> None:
     x, y, z = torch.randn(8, 3), torch.arange(8), torch.randn(3)
     variants = list(special.batches(((x,), {"y": y, "z": z})))
-    assert [variant.kind for variant in variants] == [CaseKind.BATCH] * 2
+    assert [variant.kind for variant in variants] == [CaseKind.BATCH] * 3
     words, make = variants[0].alternatives[0]
     args, kwargs = make()
     assert words == "with a batch of 3 instead of 8"
@@ -65,7 +67,7 @@ def test_the_batch_is_sliced_or_repeated_in_all_tensors_that_share_it() -> None:
 def test_integers_that_may_name_a_row_name_one_that_a_smaller_batch_has() -> None:
     x, edges, kinds = torch.randn(100, 3), torch.tensor([[0, 99, 5], [7, 36, 98]]), torch.tensor([3, 250])
     made = [make()[0] for one in special.batches(((x, edges, kinds), {})) for _, make in one.alternatives]
-    assert [len(rows) for rows, _, _ in made] == [23, 1]
+    assert [len(rows) for rows, _, _ in made] == [23, 1, 101]
     for rows, ends, others in made:
         assert int(ends.max()) < len(rows)
         assert torch.equal(others, kinds)

@@ -31,7 +31,7 @@ def test_weights_that_are_packed_once_are_found_out(reference: Reference, tmp_pa
     """
     status, message = finding(reference, tmp_path, body, init=PACKED)
     assert status == "WRONG_RESULT"
-    assert "does not follow weights that are loaded" in message
+    assert "does not follow weights that are changed in place" in message
 
 
 def test_weights_that_are_packed_again_when_they_change_are_honest(reference: Reference, tmp_path: Path) -> None:

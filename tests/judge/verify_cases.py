@@ -133,7 +133,7 @@ def verify(
         if begun.missing:
             holder["module"].load_state_dict(begun.missing, strict=False)
         if command == "use_weights":
-            holder["module"].load_state_dict(tensorfile.load(params["weights"]).tree(), strict=False)
+            modules.change_weights(holder["module"], tensorfile.load(params["weights"]).tree())
             return {}
         if command == "buffers":
             given = tensorfile.load(params["inputs"]).tree()

@@ -72,7 +72,7 @@ class Step:
 
     def problem(self, found: tensorfile.Loaded) -> str:
         """Return what is wrong with a candidate's step, for a person; empty if nothing."""
-        given = _results(found)
+        given = _results(found, buffers="toggled" in self.how)
         others = {name: one for name, one in given.items() if name not in self.expected}
         where = f", {self.where}" if self.where else ""
         for name, limit in self.limits.items():
@@ -102,6 +102,8 @@ class Backward:
     between
         File of the inputs of a call that a candidate makes between forward and backward, see `forward.training_step`;
         nothing where the class does not bear it.
+    toggled
+        Whether a candidate is called in the other mode, too, where the original gives something else there.
     of_a_sum
         Whether the gradient of one output flows in, the same one for all its rows, as below a sum; other uses, with
         frozen weights for instance, are then left to the case with other weights.
@@ -112,7 +114,9 @@ class Backward:
         The class does not bear it.
     """
 
-    def __init__(self, reference: Reference, case: Case, between: str = "", *, of_a_sum: bool = False) -> None:
+    def __init__(
+        self, reference: Reference, case: Case, between: str = "", *, toggled: bool = False, of_a_sum: bool = False
+    ) -> None:
         roomy = reference.device == "cuda" and _nbytes(reference, case) <= torch.cuda.mem_get_info()[1] // SHARE
         self.device = reference.device if roomy else "cpu"
         """Where they are compared."""
@@ -147,6 +151,7 @@ class Backward:
         self.led = {} if of_a_sum else self._led(reference, case, flows)
         """The weights' gradients where inputs lead back to them, of those that say something."""
         self._of_a_sum = of_a_sum
+        self._other_mode = self._toggled(reference, case) if toggled else None
 
     def _names(self, *, inputs: bool) -> list[str]:
         """Return the gradients that say something, of inputs or of weights."""
@@ -180,7 +185,30 @@ class Backward:
             least = min(weights, key=lambda name: self.expected[name].numel())
             how = {"only": least[len(compare.GRADIENT) :], "leaves": False}
             found.append(Step(how, self.expected, some([least]), "where nothing else requires gradients"))
-        return found
+        return [*found, self._other_mode] if self._other_mode else found
+
+    def _toggled(self, reference: Reference, case: Case) -> Step | None:
+        """Return the call in `train()` where it is judged in `eval()`, or the other way, if that makes a difference."""
+
+        def called(near: bool) -> dict[str, torch.Tensor]:
+            reference.begin()
+            arguments = reference.arguments(case.inputs_path)
+            if near:
+                arguments = modules.map_tensors(arguments, partial(moved, seed=0, autocast=reference.autocast))
+            found = forward.in_other_mode(reference.module, arguments)
+            return _results(tensorfile.capture(found, self.device), buffers=True)
+
+        try:
+            expected, near = called(False), called(True)
+        except Exception:  # noqa: BLE001 - the user's class, which may want more in that mode; nothing is asked then
+            return None
+        steady = [name for name, one in expected.items() if name in near and _off(one, near[name]) <= STEADY]
+        usual = {f"buffer {name}": buffer.detach().to(self.device) for name, buffer in reference.module.named_buffers()}
+        usual |= self.expected
+        if all(name in usual and _off(usual[name], expected[name]) <= TOLERANCE for name in steady):
+            return None
+        where = f"after {'eval' if reference.module.training else 'train'}(): go by self.training"
+        return Step({"toggled": True}, expected, dict.fromkeys(steady, TOLERANCE), where)
 
     def _led(self, reference: Reference, case: Case, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
         weights = self._names(inputs=False)
@@ -236,25 +264,25 @@ def _settled(changes: list[float]) -> bool:
     return all(0.0 < change <= SETTLED for change in changes)
 
 
-def _results(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
-    """Return the gradients of a step, and its outputs that are no integers, by name."""
+def _results(loaded: tensorfile.Loaded, *, buffers: bool = False) -> dict[str, torch.Tensor]:
+    """Return the gradients of a step, and its outputs, or buffers, that are no integers, by name."""
     found = {}
     for path, number in values.places(loaded.skeleton).items():
         tensor = loaded.tensors[number]
-        if path.startswith(f"['{compare.GRADIENT}"):
+        if path.startswith((f"['{compare.GRADIENT}", *["['buffer "] * buffers)):
             found[path.strip("[']")] = tensor
         elif path.startswith("['output") and (tensor.is_floating_point() or tensor.is_complex()):
             found[compare.name_of("output", path)] = tensor
     return found
 
 
-def prepare(reference: Reference, case: Case, between: str = "", *, of_a_sum: bool = False) -> Backward | None:
+def prepare(reference: Reference, case: Case, between: str = "", **how: bool) -> Backward | None:
     """Return the original's gradients; None where there are none, or they cannot be had."""
     if not reference.gradients or reference.mode == modules.TRAINING or _nbytes(reference, case) > LIMIT:
         return None
     try:
         # Without parameters, too, somebody trains through it; hardly where nothing but zeros comes through.
-        found = Backward(reference, case, between, of_a_sum=of_a_sum)
+        found = Backward(reference, case, between, **how)
         return found if reference.differentiable or found.flows else None
     except NothingToTrain:
         return None

@@ -77,6 +77,7 @@ class Forward:
         between: str = "",
         led: bool = False,
         only: str | None = None,
+        toggled: bool = False,
         exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Call the module once on the inputs of a file.
@@ -108,6 +109,8 @@ class Forward:
             Record gradients; for training they are in any case.
         leaves, between, led, only
             See `training_step` and `step`; `between` is a tensor file.
+        toggled
+            Make no step, but see `in_other_mode`.
         exchange
             GPU memory shared with the judge, which tensors travel by.
 
@@ -135,7 +138,10 @@ class Forward:
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
             how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led, "only": only}
-            result = step(module, arguments, mode, flows, gradients=gradients, **how)
+            if toggled:
+                result = in_other_mode(module, arguments)
+            else:
+                result = step(module, arguments, mode, flows, gradients=gradients, **how)
             modules.synchronize(device)
         differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
         result = modules.detached(result)
@@ -220,6 +226,25 @@ def step(
         for name, buffer in module.named_buffers():
             found[f"buffer {name} after the step"] = buffer.detach().clone()
     return found
+
+
+def in_other_mode(module: Any, arguments: Arguments) -> dict[str, Any]:
+    """Call the module in `train()` where it is in `eval()`, or the other way; all is put back.
+
+    Returns its result, and the buffers as they are then, by name.
+    """
+    args, kwargs = arguments
+    modes = [(part, part.training) for part in module.modules()]
+    _manual_seed(DRAWN_SEED)
+    with state.kept(module):
+        try:
+            module.train(not module.training)
+            with modules.forward_context(gradients=True):
+                found = {"output": modules.detached(module(*args, **kwargs))}
+        finally:
+            for part, training in modes:
+                part.training = training
+        return found | {f"buffer {name}": buffer.detach().clone() for name, buffer in module.named_buffers()}
 
 
 @contextlib.contextmanager

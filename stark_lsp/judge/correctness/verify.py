@@ -30,7 +30,7 @@ AFTER_LIMIT = 64 << 20
 the reference changes them."""
 
 OVERWRITTEN = "A later call overwrote the result of an earlier one: allocate outputs in each call, not once."
-STALE_WEIGHTS = "Once it was called, it does not follow weights that are loaded into it"
+STALE_WEIGHTS = "Once it was called, it does not follow weights that are changed in place, as an optimizer does"
 WITHOUT_GRADIENT = (
     "Its result has no gradient where the original's has one, so nothing could be trained through it. Put the kernel "
     "into a torch.autograd.Function; its backward may compute the PyTorch form anew and differentiate that."
@@ -185,8 +185,8 @@ class Verifier:
         cases = [case for case in self.reference.special + self.reference.cases if case.trained]
         if not cases or self.weights_message:
             return
-        # First into the module that was used already, as when a user loads a checkpoint late or goes on training.
-        self.ask("load", "use_weights", weights=self.runner.give(self.reference.trained_path))
+        # First in the module that was used already, as when a user goes on training.
+        self.ask("load", "use_weights", weights=self.runner.give(self.reference.trained_path), in_place=True)
         stale: Failed | None = None
         try:
             self._check(cases[0])

@@ -26,7 +26,7 @@ from .cases import Case, CaseKind
 if TYPE_CHECKING:
     from ..reference.reference import Reference
 
-MOST = 12
+MOST = 13
 """Cases that are made at most, and run for each candidate; a few more come with other weights."""
 WHOLE_LIMIT = 32 << 20
 """Bytes of inputs, and of outputs, up to which special inputs are variants of the user's whole batch."""
@@ -100,13 +100,13 @@ class SpecialCases:
         floating = all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
         variants = special.specials(arguments, names, fixed, size, ties=floating)
         for number, variant in enumerate(variants):
-            if variant.changes_values and screen is None:
+            if variant.screened and screen is None:
                 continue
             if len(reference.special) >= room or watch.seconds() > SECONDS:
                 if room < MOST or len(reference.special) < room:
                     self._note_missing([variant.kind for variant in variants[number:]])
                 break
-            self._try(variant, screen if variant.changes_values else None)
+            self._try(variant, screen if variant.screened else None)
 
     def _try(self, variant: special.Special, screen: Exact | None) -> None:
         """Add the first alternative of a variant that is fair, and the first one before it that has to be finite."""

@@ -63,11 +63,13 @@ class Special(NamedTuple):
     """Given the shapes of the outputs before and now, whether the reference took the variant as it was meant."""
     again: bool = False
     """Whether it is also tried with other weights than the constructor gives."""
+    beyond: bool = False
+    """Whether the reference may look for rows that it does not have."""
 
     @property
-    def changes_values(self) -> bool:
-        """Whether values are other than the user's, so that the reference's exactness has to be measured anew."""
-        return self.kind in (CaseKind.VALUES, CaseKind.LARGE, CaseKind.EDGE)
+    def screened(self) -> bool:
+        """Whether it goes beyond the user's inputs, so that it is tried in float64, and on a CPU, first."""
+        return self.beyond or self.kind in (CaseKind.VALUES, CaseKind.LARGE, CaseKind.EDGE)
 
 
 def specials(
@@ -146,9 +148,10 @@ def batches(arguments: Arguments, whole: int = 0) -> Iterator[Special]:
     if not tensors or not tensors[0].shape[0]:
         return
     size = tensors[0].shape[0]
-    for new in ([3] if size == 1 else [1]) if whole else other_batches(size):
-        if new != whole:
-            yield batch_of(arguments, new, whole)
+    others = ([3] if size == 1 else [1]) if whole else other_batches(size)
+    yield from (batch_of(arguments, new, whole) for new in others if new != whole)
+    if not whole and max(others) < size:
+        yield batch_of(arguments, size + 1)._replace(beyond=True)
 
 
 def batch_of(arguments: Arguments, new: int, whole: int = 0) -> Special:
@@ -248,7 +251,7 @@ def strided(arguments: Arguments) -> Iterator[Special]:
     if not tensors:
         return
     words = "with inputs that are not contiguous: {}; use .contiguous() or their strides"
-    ways = [("every second element of wider tensors", spread)]
+    ways = [("parts of wider tensors", parted)]
     if any(tensor.dim() > 1 for tensor in tensors):
         ways.append(("transposed in memory", transposed))
     for what, way in ways:
@@ -260,6 +263,20 @@ def filler(tensor: torch.Tensor) -> float | int:
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         return float("nan")
     return 1 if tensor.dtype in (torch.bool, torch.uint8) else -1
+
+
+def parted(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values as a part of a tensor twice as wide and a row longer, as `chunk` of a product gives it.
+
+    Where there are no rows, as every second element: what cares for no strides goes wrong with either.
+    """
+    if tensor.dim() < 2 or tensor.numel() < 2:
+        return spread(tensor)
+    *outer, rows, columns = tensor.shape
+    wide = torch.full((*outer, rows + 1, 2 * columns), filler(tensor), dtype=tensor.dtype)
+    view = wide[..., :rows, :columns]
+    view.copy_(tensor)
+    return view
 
 
 def spread(tensor: torch.Tensor) -> torch.Tensor:

@@ -252,7 +252,7 @@ class Runner:
     def _take(self, module: Any, qualname: str) -> dict[str, Any]:
         """Construct a class of a loaded module and give it the reference's weights."""
         built = self._construct(module, qualname)
-        message = ""
+        message, begun = "", modules.sizes_of_weights(built)
         try:
             built.load_state_dict(self._load(self._weights).tree(), strict=True)
         except Exception as error:  # noqa: BLE001 - reported: the judge marks the candidate
@@ -260,7 +260,7 @@ class Runner:
             # A load that failed half-way has already overwritten some weights.
             built = self._again()
         self._hold(built)
-        return {"weights_message": message}
+        return {"weights_message": message, "begun": begun}
 
     def rebuild(self, *, weights: str) -> dict[str, Any]:
         """Construct the candidate anew, as a user with a checkpoint does, and give it other weights."""
@@ -270,11 +270,12 @@ class Runner:
         self._hold(built)
         return {}
 
-    def use_weights(self, *, weights: str) -> dict[str, Any]:
-        """Give the module other weights of the same shapes."""
+    def use_weights(self, *, weights: str, in_place: bool = False) -> dict[str, Any]:
+        """Give the module other weights of the same shapes; for `in_place` see `modules.change_weights`."""
         self._begin()
         module = getattr(self._module, "_orig_mod", self._module)  # torch.compile calls its weights otherwise
-        module.load_state_dict(self._load(weights).tree(), strict=False)
+        given = self._load(weights).tree()
+        modules.change_weights(module, given) if in_place else module.load_state_dict(given, strict=False)
         return {}
 
     def compile(self, *, mode: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ CONSTRUCTION_SEED = 42
 """Set before every construction, so that a candidate built in the same way has the same weights."""
 TRAINING = "training"
 """The value of `core.Mode.TRAINING`."""
+SOME = 64
+"""Elements from which a random weight's size says how it is initialized."""
 
 
 def used(module: Any, weights_dtype: str, autocast: str, device: str) -> Any:
@@ -62,6 +65,27 @@ def place(module: Any, device: str, mode: str) -> Any:
 
 FAST = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
 """Layers that compute otherwise under `torch.no_grad()`."""
+
+
+def change_weights(module: Any, given: Mapping[str, torch.Tensor]) -> None:
+    """Change weights and buffers in place, as an optimizer's step does; load them where they are called otherwise."""
+    own = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
+    if any(name not in own or own[name].shape != value.shape for name, value in given.items()):
+        module.load_state_dict(given, strict=False)
+        return
+    with torch.no_grad():
+        for name, value in given.items():
+            own[name].copy_(value)
+
+
+def sizes_of_weights(module: Any) -> dict[str, float]:
+    """Return the root mean square of each weight of some elements, by name; -1 for one with NaN or infinity."""
+    sizes = {}
+    for name, weight in module.named_parameters():
+        if weight.numel() >= SOME and weight.dtype.is_floating_point:
+            norm = float(torch.linalg.vector_norm(weight.detach(), dtype=torch.float32))
+            sizes[name] = norm / weight.numel() ** 0.5 if math.isfinite(norm) else -1.0
+    return sizes
 
 
 def layers_as_called(*, gradients: bool) -> None:

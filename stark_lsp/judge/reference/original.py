@@ -89,6 +89,8 @@ class Original:
             self.weights_dtype = self._maker.weights_dtype or ("" if self.autocast else self._inputs_want(module))
             module = modules.used(module, self.weights_dtype, self.autocast, self.device)
             self._save_weights(module)
+            self.begun = modules.sizes_of_weights(module)
+            """How large its weights are when it is constructed."""
             return modules.place(module, self.device, self.mode)
         except Bad:
             raise

@@ -148,7 +148,7 @@ class Reference(Original):
                 examination.measure_moved(case)
                 if self.backward is not None:
                     between = self.cases[0].inputs_path if self.buffers is None else ""
-                    self.moved = backward.prepare(self, case, between)
+                    self.moved = backward.prepare(self, case, between, toggled=special_inputs)
         if unusual is not None and trained is not None:
             unusual.make_moved()
         self.begin()

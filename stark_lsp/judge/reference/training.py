@@ -8,10 +8,12 @@ that have seen data.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+
+from ..transport import claims
 
 SEED = 7
 SHARE = 0.1
@@ -20,6 +22,10 @@ LEAST_SPREAD = 0.5
 """Spread taken for a parameter whose elements are all equal, such as a bias of zeros; or, if that is more,"""
 OF_SIZE = 2.0
 """so many times its size: a gradient that leaves out a scale of ones is then off by a fifth, not within tolerance."""
+ALIKE = 2.0
+"""Factor by which weights that are drawn alike differ at most."""
+LEAST, MOST = 1e-12, 1e6
+"""Sizes of weights that somebody meant, not what was in memory."""
 LAYERS = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
 """Whose weights are rescaled."""
 NORMS = torch.nn.modules.batchnorm._BatchNorm
@@ -61,6 +67,25 @@ def trained_state(module: Any) -> dict[str, torch.Tensor] | None:
             moved[place] = (value.float() + (step.abs() if key.endswith("running_var") else step)).to(value.dtype)
         result[key] = moved[place]
     return result if moved else None
+
+
+def begins_otherwise(original: Mapping[str, float], claimed: object) -> str:
+    """Say which weight of a candidate is initialized otherwise, given `modules.sizes_of_weights`; empty if none is.
+
+    Whoever trains from scratch would begin elsewhere, with `torch.zeros` or `torch.empty` in a constructor nowhere.
+    """
+    found = claimed if isinstance(claimed, dict) else {}
+    for name, size in original.items():
+        if name not in found or not (size == 0.0 or LEAST <= size <= MOST):
+            continue
+        own = claims.number(found[name])
+        if own is None or max(own, size) > ALIKE * min(own, size):
+            of = "that are not finite" if own is None else f"of {own:.3g}"
+            return (
+                f"Constructed anew, its {name} begins with values {of}, the original's with {size:.3g} (root mean "
+                "square), so that training from scratch begins elsewhere. Initialize it as the original does."
+            )
+    return ""
 
 
 def rescale(module: Any, call: Callable[[], Any]) -> bool:

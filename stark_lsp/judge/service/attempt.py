@@ -19,6 +19,7 @@ from ..processes.limits import RestWatch
 from ..processes.runners import RunnerProcess
 from ..processes.spawning import RUNNER
 from ..profile.assemble import make_profile, never_launched
+from ..reference import training
 from ..reference.loading import by_package
 from ..timing import rounds, timing
 from ..timing.problem_runners import Progress, loading
@@ -253,7 +254,13 @@ class Attempt:
         """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
         told = self._loading(runner)
         self._path = self._path or told["path"]
-        return claims.text(self._ask("load", **told).get("weights_message"))
+        answer = self._ask("load", **told)
+        message = claims.text(answer.get("weights_message"))
+        if not message and self._reference.gradients and self._settings["special_inputs"]:
+            problem = training.begins_otherwise(self._reference.begun, answer.get("begun"))
+            if problem:
+                raise Failed(Finding("WRONG_RESULT", problem))
+        return message
 
     def _load_again(self, runner: RunnerProcess, seconds: float, *, weights: str = "") -> None:
         """Load the candidate into a further process."""
