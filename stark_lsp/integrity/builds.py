@@ -18,7 +18,7 @@ from stark_lsp.integrity.facts import Note
 from stark_lsp.integrity.source import Source
 from stark_lsp.integrity.texts import HOLE
 
-WITHOUT = "Where its kernel cannot be built, it goes on without it; the kernel was judged."
+WITHOUT = "Where its kernel cannot be built, it goes on without it."
 
 
 def to_be_judged(source: Source) -> str:
@@ -70,12 +70,21 @@ def notes(source: Source) -> Iterator[Note]:
     for node in _tries(source):
         handled = [item for handler in node.handlers for item in handler.body]
         raises = any(isinstance(part, ast.Raise) for item in handled for part in ast.walk(item))
-        if raises or _forgoes(source, node):
+        if raises or _forgoes(source, node) or not (node.handlers or _leaves(node.finalbody)):
             continue
         if _reached(source, node.body) and not _reached(source, handled):
             loop = source.names.parents.get(node)
             if not (isinstance(loop, ast.For) and loop.orelse):
                 yield Note(WITHOUT, node.handlers[0].lineno if node.handlers else node.lineno)
+
+
+def _leaves(statements: Iterable[ast.stmt]) -> bool:
+    """Whether statements of a `finally` end what was raised, as a `return` there does."""
+    return any(
+        isinstance(part, (ast.Return, ast.Break, ast.Continue, ast.Yield))
+        for item in statements
+        for part in ast.walk(item)
+    )
 
 
 def _tries(source: Source) -> list[ast.Try]:

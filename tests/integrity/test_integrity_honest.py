@@ -178,3 +178,11 @@ def test_a_lower_precision_is_no_note_where_the_original_is_called_in_one() -> N
     text = candidate("", "return x.half().float()")
     assert [note.message for note in read(text, "ModelNew").notes]
     assert not read(text, "ModelNew", lower=True).notes
+
+
+@pytest.mark.parametrize(("last", "noted"), [("lock.release()", False), ("return None", True)])
+def test_a_lock_around_a_build_goes_on_without_nothing(last: str, noted: bool) -> None:
+    before = "from torch.utils.cpp_extension import load_inline\nimport threading\nlock = threading.Lock()\n"
+    before += f"def build():\n    try:\n        return load_inline('a', 'int a;')\n    finally:\n        {last}\n"
+    reading = read(candidate(before, "return build().f(x)"), "ModelNew")
+    assert any("goes on without it" in note.reason for note in reading.notes) is noted
