@@ -73,16 +73,16 @@ def test_gradients_that_rounding_moves_a_little_are_drawn_twice_and_others_go_on
 ) -> None:
     steps: list[int] = []
     step = Backward._step
-    monkeypatch.setattr(Backward, "_step", lambda *given: steps.append(1) or step(*given))
+    monkeypatch.setattr(Backward, "_step", lambda *given, **how: steps.append(1) or step(*given, **how))
     make_reference(tmp_path / "one", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
-    # With the constructor's weights, with others, and there once more with a call between.
-    assert len(steps) == 2 * (1 + 2) + 1
+    # With the constructor's weights, with others, and there for other uses: with a call between, led back to weights.
+    assert len(steps) == 3 * (1 + 2) + 1 + 2
     steps.clear()
     # A single weight's gradient, zero but for rounding or exactly zero, may stay as it was.
     init = f"{WEIGHT}\nself.shift = torch.nn.Parameter(torch.zeros(1))"
     still = "return x * self.weight + self.shift * 0.0"
     make_reference(tmp_path / "other", still, "torch.randn(16, 8)", init=init, gradients=True)
-    assert len(steps) == 2 * (1 + DRAWS) + 1
+    assert len(steps) == 3 * (1 + DRAWS) + 1 + 2
 
 
 LINEAR = "self.lin = torch.nn.Linear(8, 8)\nself.gamma = torch.nn.Parameter(torch.ones(8))"

@@ -47,6 +47,7 @@ NO_LEAVES = "where its inputs require no gradients"
 OF_A_SUM = (
     "where a sum of the first result is trained, so that what flows in has strides of 0 and other results have none"
 )
+BUFFER, OUTPUT = "buffer ", "output"
 OF_INPUT = f"{compare.GRADIENT}input "
 SETTLED = 1e-4
 """Relative change up to which a gradient, if it changed at all, is no mere rounding: that comes so close by chance in
@@ -102,11 +103,8 @@ class Backward:
     between
         File of the inputs of a call that a candidate makes between forward and backward, see `forward.training_step`;
         nothing where the class does not bear it.
-    toggled
-        Whether a candidate is called in the other mode, too, where the original gives something else there.
     of_a_sum
-        Whether the gradient of one output flows in, the same one for all its rows, as below a sum; other uses, with
-        frozen weights for instance, are then left to the case with other weights.
+        Whether the gradient of one output flows in, the same one for all its rows, as below a sum.
 
     Raises
     ------
@@ -114,9 +112,7 @@ class Backward:
         The class does not bear it.
     """
 
-    def __init__(
-        self, reference: Reference, case: Case, between: str = "", *, toggled: bool = False, of_a_sum: bool = False
-    ) -> None:
+    def __init__(self, reference: Reference, case: Case, between: str = "", *, of_a_sum: bool = False) -> None:
         roomy = reference.device == "cuda" and _nbytes(reference, case) <= torch.cuda.mem_get_info()[1] // SHARE
         self.device = reference.device if roomy else "cpu"
         """Where they are compared."""
@@ -148,44 +144,45 @@ class Backward:
         """How far each that says something may be off."""
         self.between = between if between and self._bears(reference, case, flows, between) else ""
         """As it was given."""
-        self.led = {} if of_a_sum else self._led(reference, case, flows)
-        """The weights' gradients where inputs lead back to them, of those that say something."""
         self._of_a_sum = of_a_sum
-        self._other_mode = self._toggled(reference, case) if toggled else None
 
     def _names(self, *, inputs: bool) -> list[str]:
         """Return the gradients that say something, of inputs or of weights."""
         gradients = [name for name in self._limits if name.startswith(compare.GRADIENT)]
         return [name for name in gradients if name.startswith(OF_INPUT) is inputs]
 
-    def steps(self, *, leaves: bool) -> list[Step]:
-        """Return what a candidate is asked for, the plainest first.
+    def plain(self, *, leaves: bool) -> list[Step]:
+        """Return the step that a candidate is asked for; `leaves` says whether its inputs require gradients."""
+        names = self._limits if leaves else [name for name in self._limits if not name.startswith(OF_INPUT)]
+        where = [OF_A_SUM] * self._of_a_sum + [NO_LEAVES] * (not leaves)
+        how = {"leaves": leaves, "between": self.between, "without": [BUFFER]}
+        return [Step(how, self.expected, {name: self._limits[name] for name in names}, " and ".join(where))]
+
+    def uses(self, reference: Reference, case: Case, *, toggled: bool) -> list[Step]:
+        """Return the steps of other uses than to train all of the class alone.
 
         Parameters
         ----------
-        leaves
-            Whether the inputs of the first step require gradients.
+        toggled
+            Whether the other mode is one of them, where the original gives something else there.
         """
         inputs, weights = self._names(inputs=True), self._names(inputs=False)
-
-        def some(names: list[str]) -> dict[str, float]:
-            return {name: self._limits[name] for name in names}
-
-        plain = self._limits if leaves else some([name for name in self._limits if name not in inputs])
-        where = [OF_A_SUM] * self._of_a_sum + [NO_LEAVES] * (not leaves)
-        found = [Step({"leaves": leaves, "between": self.between}, self.expected, plain, " and ".join(where))]
-        if self._of_a_sum:
-            return found
-        if self.led:
-            found.append(Step({"led": True}, self.led, dict.fromkeys(self.led, LED), LED_BACK))
+        found: list[Step] = []
         if inputs and weights:
-            found.append(Step({"only": ""}, self.expected, some(inputs), "where all its weights are frozen"))
+            led = self._led(reference, case)
+            how: dict[str, Any] = {"led": True, "without": [BUFFER, OUTPUT, OF_INPUT]}
+            found += [Step(how, led, dict.fromkeys(led, LED), LED_BACK)] if led else []
+            how, limits = {"only": "", "without": [BUFFER, OUTPUT]}, {name: self._limits[name] for name in inputs}
+            found.append(Step(how, self.expected, limits, "where all its weights are frozen"))
         if len(weights) > 1:
             # As a bias that alone is trained.
             least = min(weights, key=lambda name: self.expected[name].numel())
-            how = {"only": least[len(compare.GRADIENT) :], "leaves": False}
-            found.append(Step(how, self.expected, some([least]), "where nothing else requires gradients"))
-        return [*found, self._other_mode] if self._other_mode else found
+            how = {"only": least[len(compare.GRADIENT) :], "leaves": False, "without": [BUFFER, OUTPUT, OF_INPUT]}
+            found.append(
+                Step(how, self.expected, {least: self._limits[least]}, "where nothing else requires gradients")
+            )
+        other = self._toggled(reference, case) if toggled else None
+        return [*found, other] if other else found
 
     def _toggled(self, reference: Reference, case: Case) -> Step | None:
         """Return the call in `train()` where it is judged in `eval()`, or the other way, if that makes a difference."""
@@ -210,17 +207,15 @@ class Backward:
         where = f"after {'eval' if reference.module.training else 'train'}(): go by self.training"
         return Step({"toggled": True}, expected, dict.fromkeys(steady, TOLERANCE), where)
 
-    def _led(self, reference: Reference, case: Case, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        weights = self._names(inputs=False)
-        if not weights or not self._names(inputs=True):
-            return {}
-        inputs = reference.arguments(case.inputs_path)
+    def _led(self, reference: Reference, case: Case) -> dict[str, torch.Tensor]:
+        """Return the weights' gradients where inputs lead back to them, of those that say something."""
+        flows, inputs = reference.cotangents(self.cotangents_path), reference.arguments(case.inputs_path)
         near = modules.map_tensors(inputs, partial(moved, seed=0, autocast=reference.autocast))
         try:
             found, other = (self._step(reference, arguments, flows, led=True) for arguments in (inputs, near))
         except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
             return {}
-        return {name: found[name] for name in weights if _off(found[name], other[name]) <= STEADY}
+        return {name: found[name] for name in self._names(inputs=False) if _off(found[name], other[name]) <= STEADY}
 
     def _bears(self, reference: Reference, case: Case, flows: list[torch.Tensor | None], between: str) -> bool:
         """Whether the original's own gradients stay where it is called once more before backward."""
@@ -276,13 +271,13 @@ def _results(loaded: tensorfile.Loaded, *, buffers: bool = False) -> dict[str, t
     return found
 
 
-def prepare(reference: Reference, case: Case, between: str = "", **how: bool) -> Backward | None:
+def prepare(reference: Reference, case: Case, between: str = "", *, of_a_sum: bool = False) -> Backward | None:
     """Return the original's gradients; None where there are none, or they cannot be had."""
     if not reference.gradients or reference.mode == modules.TRAINING or _nbytes(reference, case) > LIMIT:
         return None
     try:
         # Without parameters, too, somebody trains through it; hardly where nothing but zeros comes through.
-        found = Backward(reference, case, between, **how)
+        found = Backward(reference, case, between, of_a_sum=of_a_sum)
         return found if reference.differentiable or found.flows else None
     except NothingToTrain:
         return None

@@ -9,7 +9,7 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -78,6 +78,7 @@ class Forward:
         led: bool = False,
         only: str | None = None,
         toggled: bool = False,
+        without: Sequence[str] = (),
         exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Call the module once on the inputs of a file.
@@ -111,6 +112,8 @@ class Forward:
             See `training_step` and `step`; `between` is a tensor file.
         toggled
             Make no step, but see `in_other_mode`.
+        without
+            What the names of those begin with that are not written, of what a step gives.
         exchange
             GPU memory shared with the judge, which tensors travel by.
 
@@ -143,6 +146,8 @@ class Forward:
             else:
                 result = step(module, arguments, mode, flows, gradients=gradients, **how)
             modules.synchronize(device)
+        if without:
+            result = {name: one for name, one in result.items() if not name.startswith(tuple(without))}
         differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
         result = modules.detached(result)
         found: list[torch.Tensor] = []

@@ -17,7 +17,7 @@ from ..reference.examine import first_rows, unchanged
 from ..reference.reference import Reference
 from ..transport import claims, tensorfile, values
 from . import buffers, compare, layout
-from .backward import Backward
+from .backward import Backward, Step
 from .classify import Ask, Failed, Finding
 from .difference import equal, relative_errors
 
@@ -114,7 +114,10 @@ class Verifier:
         for case in plain[1:] + [case for case in reference.special if not case.trained]:
             self._check(case)
         # As of a first layer; with other weights the inputs have gradients too.
-        self._check_gradients(first, reference.backward, leaves=reference.moved is None)
+        if self._without_gradient:
+            raise Failed(Finding("WRONG_RESULT", WITHOUT_GRADIENT))
+        if reference.backward is not None and not self.weights_message:
+            self._check_steps(first, reference.backward, reference.backward.plain(leaves=reference.moved is None))
         self._check_buffers(first)
         self._check_trained()
 
@@ -144,23 +147,17 @@ class Verifier:
             self._forward(case)
             leaves(further, expected.further)
 
-    def _check_gradients(self, case: Case, expected: Backward | None, *, leaves: bool) -> None:
-        """Compare gradients with the original's; see `forward.training_step` for `leaves`."""
-        if self._without_gradient:
-            raise Failed(Finding("WRONG_RESULT", WITHOUT_GRADIENT))
-        if expected is None or self.weights_message:
-            return
+    def _check_steps(self, case: Case, expected: Backward, steps: list[Step]) -> None:
+        """Have the candidate make steps on a case, and compare gradients with the original's."""
         path = os.path.join(self.runner.files.out, "gradients.raw")
-        for step in expected.steps(leaves=leaves):
+        nbytes = case.outputs.nbytes + expected.nbytes
+        for step in steps:
             # What is handed over is there for one request.
-            inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
-            how = {
-                name: self.runner.give(value) if name == "between" and value else value
-                for name, value in step.how.items()
-            }
+            paths = {"inputs": case.inputs_path, "cotangents": expected.cotangents_path}
+            paths |= {"between": step.how["between"]} if step.how.get("between") else {}
+            how = {**step.how, **{name: self.runner.give(file) for name, file in paths.items()}}
             try:
-                self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents, **how)
-                nbytes = case.outputs.nbytes + expected.nbytes
+                self.ask("forward", "forward", outputs=path, **how)
                 self._claimed("gradients", path, nbytes, expected.device, step.problem)
             except Failed as failure:
                 if step.how.get("led"):
@@ -199,7 +196,9 @@ class Verifier:
             self._check(case)
         if self.reference.moved is not None:
             moved = next(case for case in self.reference.cases if case.trained)
-            self._check_gradients(moved, self.reference.moved, leaves=True)
+            self._check_steps(moved, self.reference.moved, self.reference.moved.plain(leaves=True))
+        if self.reference.uses is not None:
+            self._check_steps(*self.reference.uses)
         if stale is not None:
             stale.finding.message = f"{STALE_WEIGHTS}: {stale.finding.message}"
             raise stale

@@ -79,6 +79,8 @@ class Reference(Original):
         """The gradients that a candidate is to have where it is called in eval mode; None where none are compared."""
         self.moved: backward.Backward | None = None
         """The same with other weights than the constructor's: a factor of one, or of zero, may be left out there."""
+        self.uses: tuple[Case, backward.Backward, list[backward.Step]] | None = None
+        """Steps of other uses, with those weights, and the case that they are made on."""
         self.draws = False
         """Whether a training step draws random numbers."""
         self.kept: list[str] = []
@@ -148,9 +150,16 @@ class Reference(Original):
                 examination.measure_moved(case)
                 if self.backward is not None:
                     between = self.cases[0].inputs_path if self.buffers is None else ""
-                    self.moved = backward.prepare(self, case, between, toggled=special_inputs)
+                    self.moved = backward.prepare(self, case, between)
         if unusual is not None and trained is not None:
             unusual.make_moved()
+        if self.moved is not None:
+            # A part of a large batch will do.
+            parts = [case for case in self.special if case.trained and case.kind is CaseKind.BATCH]
+            used = (parts or self.cases[plain:])[0]
+            gradients = backward.prepare(self, used)
+            if gradients is not None:
+                self.uses = used, gradients, gradients.uses(self, used, toggled=special_inputs)
         self.begin()
         self.module.load_state_dict(initial, strict=False)
         self._latest = None
@@ -176,7 +185,7 @@ class Reference(Original):
         self._save_weights(self.module)
         self.cases, self._held, self.notes, self._kept = [], [], [RESCALED], 0
         self.changes_inputs = self.differentiable = False
-        self.backward = self.moved = None
+        self.backward = self.moved = self.uses = None
         self.state = None
         self._numbers = itertools.count()
         return True
