@@ -75,14 +75,15 @@ def test_gradients_that_rounding_moves_a_little_are_drawn_twice_and_others_go_on
     step = Backward._step
     monkeypatch.setattr(Backward, "_step", lambda *given, **how: steps.append(1) or step(*given, **how))
     make_reference(tmp_path / "one", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
-    # With the constructor's weights, with others, and there for other uses: with a call between, led back to weights.
-    assert len(steps) == 3 * (1 + 2) + 1 + 2
+    # With the constructor's weights, with others, and there for other uses: without gradients of inputs, with a call
+    # between, led back to weights, and with these frozen.
+    assert len(steps) == 3 * (1 + 2) + 1 + 1 + 2 + 1
     steps.clear()
     # A single weight's gradient, zero but for rounding or exactly zero, may stay as it was.
     init = f"{WEIGHT}\nself.shift = torch.nn.Parameter(torch.zeros(1))"
     still = "return x * self.weight + self.shift * 0.0"
     make_reference(tmp_path / "other", still, "torch.randn(16, 8)", init=init, gradients=True)
-    assert len(steps) == 3 * (1 + DRAWS) + 1 + 2
+    assert len(steps) == 3 * (1 + DRAWS) + 1 + 1 + 2 + 2
 
 
 LINEAR = "self.lin = torch.nn.Linear(8, 8)\nself.gamma = torch.nn.Parameter(torch.ones(8))"
@@ -152,11 +153,18 @@ COUNTED = AS_A_FUNCTION.format(True) + "b.num_batches_tracked.add_(1)\n"
     ("mode", "original", "body", "words"),
     [
         ("eval", "return self.drop(self.bn(self.lin(x)))", "return self.drop(self.bn(self.lin(x)))", ""),
-        ("eval", "return self.drop(self.lin(x))", "return self.lin(x)", "output is wrong"),
+        ("eval", "return self.drop(self.lin(x))", "return self.lin(x)", "is the same after train()"),
+        ("eval", "return self.drop(self.lin(x))", "return self.drop(self.lin(x).t()).t()", ""),
         ("eval", "return self.bn(self.lin(x))", AS_A_FUNCTION.format(False) + "return x", "after train()"),
         ("as-constructed", "return self.bn(self.lin(x))", COUNTED + "return x", "after eval()"),
     ],
-    ids=["right", "no dropout", "running statistics for good", "statistics of the batch for good"],
+    ids=[
+        "right",
+        "no dropout",
+        "drawn in another order",
+        "running statistics for good",
+        "statistics of the batch for good",
+    ],
 )
 def test_the_other_mode_is_followed(tmp_path: Path, mode: str, original: str, body: str, words: str) -> None:
     reference = make_reference(
@@ -165,6 +173,23 @@ def test_the_other_mode_is_followed(tmp_path: Path, mode: str, original: str, bo
     status, message = finding(reference, tmp_path / "candidate", body, init=NORMED)
     assert status == ("WRONG_RESULT" if words else "OK"), message
     assert words in message
+
+
+def test_what_the_original_does_not_give_is_not_asked_for(tmp_path: Path) -> None:
+    """As under a checkpoint that is reentrant, which gives no gradients where no input requires any."""
+    init = "self.first = torch.nn.Linear(8, 8)\nself.last = torch.nn.Linear(8, 8)"
+    body = "from torch.utils.checkpoint import checkpoint\n"
+    body += "return self.last(checkpoint(self.first, x, use_reentrant=True))"
+    reference = make_reference(tmp_path / "reference", body, "torch.randn(16, 8)", init=init, gradients=True)
+    verify(reference, tmp_path / "candidate", body, init=init)
+
+
+def test_buffers_that_no_call_changes_are_a_candidates_own_affair(tmp_path: Path) -> None:
+    init = "self.drop = torch.nn.Dropout(0.5)\nself.lin = torch.nn.Linear(8, 8)\n"
+    mask = "self.register_buffer('mask', torch.ones(16, 1), persistent=False)"
+    body = "return self.drop(self.lin(x) * self.mask[: x.shape[0]])"
+    reference = make_reference(tmp_path / "reference", body, "torch.randn(15, 8)", init=init + mask, gradients=True)
+    verify(reference, tmp_path / "candidate", "return self.drop(self.lin(x))", init=init)
 
 
 def test_backward_leaves_what_flows_in_to_others(tmp_path: Path) -> None:

@@ -133,7 +133,9 @@ def verify(
         if begun.missing:
             holder["module"].load_state_dict(begun.missing, strict=False)
         if command == "use_weights":
-            modules.change_weights(holder["module"], tensorfile.load(params["weights"]).tree())
+            given = tensorfile.load(params["weights"]).tree()
+            module = holder["module"]
+            modules.change_weights(module, given) if params["in_place"] else module.load_state_dict(given, strict=False)
             return {}
         if command == "buffers":
             given = tensorfile.load(params["inputs"]).tree()

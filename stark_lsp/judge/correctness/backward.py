@@ -8,7 +8,7 @@ what flows in are moved by their last bits: a gradient that is zero but for roun
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +40,12 @@ FLIPS = 30.0
 with the rounding, and the gradient's error with its root: kernels may round a thousand times as coarsely."""
 DRAWS = 5
 """So often they are moved: one that is zero but for rounding has few values to choose from, and may stay by chance."""
+MASKS = 8
+"""Draws of dropout and the like by which it is seen how far from none they are."""
 LED = 0.25
 """Relative error where inputs lead back to the weights: what is counted twice, or not at all, is off by more."""
-LED_BACK = "where an input was computed from it, as in m(m(x))"
-NO_LEAVES = "where its inputs require no gradients"
+LED_BACK = ", where an input was computed from it, as in m(m(x))"
+NO_LEAVES = ", where its inputs require no gradients"
 OF_A_SUM = (
     "where a sum of the first result is trained, so that what flows in has strides of 0 and other results have none"
 )
@@ -70,12 +72,14 @@ class Step:
     """How far off each may be that is compared."""
     where: str = ""
     """What is special about it, for messages."""
+    apart: dict[str, float] = field(default_factory=dict)
+    """By how much each that draws must be off at least from what is expected of one that does not."""
 
     def problem(self, found: tensorfile.Loaded) -> str:
         """Return what is wrong with a candidate's step, for a person; empty if nothing."""
         given = _results(found, buffers="toggled" in self.how)
         others = {name: one for name, one in given.items() if name not in self.expected}
-        where = f", {self.where}" if self.where else ""
+        where = self.where
         for name, limit in self.limits.items():
             expected, tensor = self.expected[name], given.get(name)
             # What loads the original's weights may call them otherwise.
@@ -90,6 +94,9 @@ class Step:
             if not off <= limit:
                 by = f"{off:.0%}" if math.isfinite(off) else "all"
                 return f"Its {name} is wrong: off by {by} of the original's (root mean square){where}."
+        for name, least in self.apart.items():
+            if name in given and not _off(self.expected[name], given[name]) >= least:
+                return f"Its {name} is the same{where}."
         return ""
 
 
@@ -145,6 +152,8 @@ class Backward:
         self.between = between if between and self._bears(reference, case, flows, between) else ""
         """As it was given."""
         self._of_a_sum = of_a_sum
+        self._first = self._borne(reference, case, leaves=False) if of_a_sum else list(self._limits)
+        """What it gives all the same where inputs require no gradients."""
 
     def _names(self, *, inputs: bool) -> list[str]:
         """Return the gradients that say something, of inputs or of weights."""
@@ -153,10 +162,10 @@ class Backward:
 
     def plain(self, *, leaves: bool) -> list[Step]:
         """Return the step that a candidate is asked for; `leaves` says whether its inputs require gradients."""
-        names = self._limits if leaves else [name for name in self._limits if not name.startswith(OF_INPUT)]
+        names = self._limits if leaves else [name for name in self._first if not name.startswith(OF_INPUT)]
         where = [OF_A_SUM] * self._of_a_sum + [NO_LEAVES] * (not leaves)
         how = {"leaves": leaves, "between": self.between, "without": [BUFFER]}
-        return [Step(how, self.expected, {name: self._limits[name] for name in names}, " and ".join(where))]
+        return [Step(how, self.expected, {name: self._limits[name] for name in names}, "".join(where))]
 
     def uses(self, reference: Reference, case: Case, *, toggled: bool) -> list[Step]:
         """Return the steps of other uses than to train all of the class alone.
@@ -172,40 +181,60 @@ class Backward:
             led = self._led(reference, case)
             how: dict[str, Any] = {"led": True, "without": [BUFFER, OUTPUT, OF_INPUT]}
             found += [Step(how, led, dict.fromkeys(led, LED), LED_BACK)] if led else []
-            how, limits = {"only": "", "without": [BUFFER, OUTPUT]}, {name: self._limits[name] for name in inputs}
-            found.append(Step(how, self.expected, limits, "where all its weights are frozen"))
+            how, same = {"only": "", "without": [BUFFER, OUTPUT]}, self._borne(reference, case, only="")
+            limits = {name: self._limits[name] for name in inputs if name in same}
+            found.append(Step(how, self.expected, limits, ", where all its weights are frozen"))
         if len(weights) > 1:
             # As a bias that alone is trained.
             least = min(weights, key=lambda name: self.expected[name].numel())
-            how = {"only": least[len(compare.GRADIENT) :], "leaves": False, "without": [BUFFER, OUTPUT, OF_INPUT]}
-            found.append(
-                Step(how, self.expected, {least: self._limits[least]}, "where nothing else requires gradients")
-            )
+            how = {"only": least[len(compare.GRADIENT) :], "leaves": False}
+            limits = {least: self._limits[least]} if least in self._borne(reference, case, **how) else {}
+            how["without"] = [BUFFER, OUTPUT, OF_INPUT]
+            found.append(Step(how, self.expected, limits, ", where nothing else requires gradients"))
         other = self._toggled(reference, case) if toggled else None
-        return [*found, other] if other else found
+        return [step for step in (*found, other) if step is not None and (step.limits or step.apart)]
 
     def _toggled(self, reference: Reference, case: Case) -> Step | None:
         """Return the call in `train()` where it is judged in `eval()`, or the other way, if that makes a difference."""
 
-        def called(near: bool) -> dict[str, torch.Tensor]:
+        def called(draw: int = 0, *, near: bool = False) -> dict[str, torch.Tensor]:
             reference.begin()
             arguments = reference.arguments(case.inputs_path)
             if near:
                 arguments = modules.map_tensors(arguments, partial(moved, seed=0, autocast=reference.autocast))
-            found = forward.in_other_mode(reference.module, arguments)
+            found = forward.in_other_mode(reference.module, arguments, draw)
             return _results(tensorfile.capture(found, self.device), buffers=True)
 
+        usual = {f"buffer {name}": buffer.detach().to(self.device) for name, buffer in reference.module.named_buffers()}
+        usual |= self.expected
+        where = f" after {'eval' if reference.module.training else 'train'}(): go by self.training"
+        how = {"toggled": True}
         try:
-            expected, near = called(False), called(True)
+            expected = called()
+            if forward.drew():
+                # Who draws in another order has other masks, which are as far from none.
+                drawn = [called(draw) for draw in range(1, MASKS + 1)]
+                apart = {
+                    name: [_off(usual[name], one[name]) for one in drawn] for name in self._names_of(expected, usual)
+                }
+                least = {name: min(offs) / 2 for name, offs in apart.items() if min(offs) >= max(*offs, TOLERANCE) / 2}
+                return Step(how, usual, {}, where, least)
+            near = called(near=True)
         except Exception:  # noqa: BLE001 - the user's class, which may want more in that mode; nothing is asked then
             return None
         steady = [name for name, one in expected.items() if name in near and _off(one, near[name]) <= STEADY]
-        usual = {f"buffer {name}": buffer.detach().to(self.device) for name, buffer in reference.module.named_buffers()}
-        usual |= self.expected
-        if all(name in usual and _off(usual[name], expected[name]) <= TOLERANCE for name in steady):
+        other = [name for name in steady if name not in usual or not _off(usual[name], expected[name]) <= TOLERANCE]
+        if not other:
             return None
-        where = f"after {'eval' if reference.module.training else 'train'}(): go by self.training"
-        return Step({"toggled": True}, expected, dict.fromkeys(steady, TOLERANCE), where)
+        # What it holds but does not change is its own affair.
+        kept = [name for name in steady if name in other or not name.startswith(BUFFER)]
+        return Step(how, expected, dict.fromkeys(kept, TOLERANCE), f",{where}")
+
+    @staticmethod
+    def _names_of(found: dict[str, torch.Tensor], usual: dict[str, torch.Tensor]) -> list[str]:
+        """Return the outputs that are of the same shape in both modes."""
+        outputs = [name for name in found if name.startswith(OUTPUT) and name in usual]
+        return [name for name in outputs if found[name].shape == usual[name].shape]
 
     def _led(self, reference: Reference, case: Case) -> dict[str, torch.Tensor]:
         """Return the weights' gradients where inputs lead back to them, of those that say something."""
@@ -216,6 +245,16 @@ class Backward:
         except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
             return {}
         return {name: found[name] for name in self._names(inputs=False) if _off(found[name], other[name]) <= STEADY}
+
+    def _borne(self, reference: Reference, case: Case, **how: Any) -> list[str]:
+        """Return what the original gives all the same in another step, see `forward.step`."""
+        flows, arguments = reference.cotangents(self.cotangents_path), reference.arguments(case.inputs_path)
+        try:
+            found = self._step(reference, arguments, flows, **how)
+        except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
+            return []
+        limits = self._limits.items()
+        return [name for name, limit in limits if name in found and _off(self.expected[name], found[name]) <= limit]
 
     def _bears(self, reference: Reference, case: Case, flows: list[torch.Tensor | None], between: str) -> bool:
         """Whether the original's own gradients stay where it is called once more before backward."""
@@ -232,11 +271,10 @@ class Backward:
         arguments: Any,
         flows: list[torch.Tensor | None],
         between: Any = None,
-        *,
-        led: bool = False,
+        **how: Any,
     ) -> dict[str, torch.Tensor]:
         reference.begin()
-        results = forward.step(reference.module, arguments, modules.TRAINING, flows, between=between, led=led)
+        results = forward.step(reference.module, arguments, modules.TRAINING, flows, between=between, **how)
         return _results(tensorfile.capture(results, self.device))
 
     @property
@@ -264,9 +302,10 @@ def _results(loaded: tensorfile.Loaded, *, buffers: bool = False) -> dict[str, t
     found = {}
     for path, number in values.places(loaded.skeleton).items():
         tensor = loaded.tensors[number]
-        if path.startswith((f"['{compare.GRADIENT}", *["['buffer "] * buffers)):
+        number = tensor.is_floating_point() or tensor.is_complex()
+        if path.startswith(f"['{compare.GRADIENT}") or (buffers and number and path.startswith("['buffer ")):
             found[path.strip("[']")] = tensor
-        elif path.startswith("['output") and (tensor.is_floating_point() or tensor.is_complex()):
+        elif path.startswith("['output") and number:
             found[compare.name_of("output", path)] = tensor
     return found
 

@@ -233,14 +233,14 @@ def step(
     return found
 
 
-def in_other_mode(module: Any, arguments: Arguments) -> dict[str, Any]:
+def in_other_mode(module: Any, arguments: Arguments, draw: int = 0) -> dict[str, Any]:
     """Call the module in `train()` where it is in `eval()`, or the other way; all is put back.
 
-    Returns its result, and the buffers as they are then, by name.
+    Returns its result, and the buffers as they are then, by name; other numbers are drawn by `draw`.
     """
     args, kwargs = arguments
     modes = [(part, part.training) for part in module.modules()]
-    _manual_seed(DRAWN_SEED)
+    _manual_seed(DRAWN_SEED + draw)
     with state.kept(module):
         try:
             module.train(not module.training)

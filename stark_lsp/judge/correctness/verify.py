@@ -30,7 +30,7 @@ AFTER_LIMIT = 64 << 20
 the reference changes them."""
 
 OVERWRITTEN = "A later call overwrote the result of an earlier one: allocate outputs in each call, not once."
-STALE_WEIGHTS = "Once it was called, it does not follow weights that are changed in place, as an optimizer does"
+STALE_WEIGHTS = "Once it was called, it does not follow weights that are {}"
 WITHOUT_GRADIENT = (
     "Its result has no gradient where the original's has one, so nothing could be trained through it. Put the kernel "
     "into a torch.autograd.Function; its backward may compute the PyTorch form anew and differentiate that."
@@ -183,7 +183,12 @@ class Verifier:
         if not cases or self.weights_message:
             return
         # First in the module that was used already, as when a user goes on training.
-        self.ask("load", "use_weights", weights=self.runner.give(self.reference.trained_path), in_place=True)
+        self.ask(
+            "load",
+            "use_weights",
+            weights=self.runner.give(self.reference.trained_path),
+            in_place=self.reference.in_place,
+        )
         stale: Failed | None = None
         try:
             self._check(cases[0])
@@ -200,7 +205,8 @@ class Verifier:
         if self.reference.uses is not None:
             self._check_steps(*self.reference.uses)
         if stale is not None:
-            stale.finding.message = f"{STALE_WEIGHTS}: {stale.finding.message}"
+            how = "changed in place, as an optimizer does" if self.reference.in_place else "loaded into it"
+            stale.finding.message = f"{STALE_WEIGHTS.format(how)}: {stale.finding.message}"
             raise stale
 
     def check_again(self) -> None:

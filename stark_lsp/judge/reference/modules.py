@@ -68,7 +68,7 @@ FAST = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
 
 
 def change_weights(module: Any, given: Mapping[str, torch.Tensor]) -> None:
-    """Change weights and buffers in place, as an optimizer's step does; load them where they are called otherwise."""
+    """Change weights and buffers in place, as an optimizer's step does; load them where they are kept otherwise."""
     own = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
     if any(name not in own or own[name].shape != value.shape for name, value in given.items()):
         module.load_state_dict(given, strict=False)
@@ -76,14 +76,21 @@ def change_weights(module: Any, given: Mapping[str, torch.Tensor]) -> None:
     with torch.no_grad():
         for name, value in given.items():
             own[name].copy_(value)
+    # Hooks may give a weight out in another form than it has, a transposed one for instance.
+    told = module.state_dict()
+    if any(name not in told or not torch.equal(told[name].to(value.device), value) for name, value in given.items()):
+        module.load_state_dict(given, strict=False)
 
 
 def sizes_of_weights(module: Any) -> dict[str, float]:
     """Return the root mean square of each weight of some elements, by name; -1 for one with NaN or infinity."""
     sizes = {}
     for name, weight in module.named_parameters():
-        if weight.numel() >= SOME and weight.dtype.is_floating_point:
-            norm = float(torch.linalg.vector_norm(weight.detach(), dtype=torch.float32))
+        if weight.numel() >= SOME and weight.dtype.is_floating_point and weight.layout is torch.strided:
+            wide = weight.detach().to(
+                torch.promote_types(torch.float32, weight.dtype) if weight.itemsize > 1 else torch.float32
+            )
+            norm = float(torch.linalg.vector_norm(wide))
             sizes[name] = norm / weight.numel() ** 0.5 if math.isfinite(norm) else -1.0
     return sizes
 

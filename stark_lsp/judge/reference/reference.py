@@ -81,6 +81,8 @@ class Reference(Original):
         """The same with other weights than the constructor's: a factor of one, or of zero, may be left out there."""
         self.uses: tuple[Case, backward.Backward, list[backward.Step]] | None = None
         """Steps of other uses, with those weights, and the case that they are made on."""
+        self.in_place = False
+        """Whether it follows weights that are changed in place, as those that are loaded."""
         self.draws = False
         """Whether a training step draws random numbers."""
         self.kept: list[str] = []
@@ -143,6 +145,7 @@ class Reference(Original):
         if trained is not None:
             tensorfile.save(self.trained_path, trained)
             self.begin()
+            self.in_place = self._follows(trained)
             self.module.load_state_dict(trained, strict=False)
         for index in range(plain, seeds):
             case = self._seeded(drawn.randrange(1 << 31), CaseKind.MOVED_WEIGHTS, index)
@@ -313,6 +316,27 @@ class Reference(Original):
                     self.module.to(place)
                 if self.device == "cuda":
                     torch.cuda.empty_cache()
+
+    def _follows(self, trained: dict[str, torch.Tensor]) -> bool:
+        """Say `in_place`; a hook of a class may work something out when weights are loaded, and not else."""
+
+        def called() -> list[torch.Tensor]:
+            torch.manual_seed(forward.DRAWN_SEED)
+            self.begin()
+            with state.kept(self.module), torch.no_grad():
+                args, kwargs = self.arguments(self.cases[0].inputs_path)
+                return [tensor.float() for tensor in modules.tensors_of(self.module(*args, **kwargs))]
+
+        try:
+            modules.change_weights(self.module, trained)
+            changed = called()
+            self.module.load_state_dict(trained, strict=False)
+            loaded = called()
+        except Exception:  # noqa: BLE001 - the user's class; it is asked again
+            return False
+        sizes = [float(one.abs().max()) for one in loaded if one.numel()]
+        offs = [float((a - b).abs().max()) for a, b in zip(changed, loaded) if b.numel()]
+        return all(off <= 0.01 * size for off, size in zip(offs, sizes))
 
     def write_cotangents(self, inputs_path: str, number: int = 0, *, of_a_sum: bool = False) -> str:
         """Write random gradients for the outputs to a file, other ones by number, and return its path.
