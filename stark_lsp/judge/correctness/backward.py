@@ -47,7 +47,7 @@ LED = 0.25
 LED_BACK = ", where an input was computed from it, as in m(m(x))"
 NO_LEAVES = ", where its inputs require no gradients"
 OF_A_SUM = (
-    "where a sum of the first result is trained, so that what flows in has strides of 0 and other results have none"
+    ", where a sum of the first result is trained, so that what flows in has strides of 0 and other results have none"
 )
 BUFFER, OUTPUT = "buffer ", "output"
 OF_INPUT = f"{compare.GRADIENT}input "
@@ -79,7 +79,6 @@ class Step:
         """Return what is wrong with a candidate's step, for a person; empty if nothing."""
         given = _results(found, buffers="toggled" in self.how)
         others = {name: one for name, one in given.items() if name not in self.expected}
-        where = self.where
         for name, limit in self.limits.items():
             expected, tensor = self.expected[name], given.get(name)
             # What loads the original's weights may call them otherwise.
@@ -89,14 +88,14 @@ class Step:
                 continue
             if tensor is None or tensor.shape != expected.shape:
                 shape = "none" if tensor is None else f"one of shape {tuple(tensor.shape)}"
-                return f"It has {shape} for the {name}, which is of shape {tuple(expected.shape)}{where}."
+                return f"It has {shape} for the {name}, which is of shape {tuple(expected.shape)}{self.where}."
             off = _off(expected, tensor)
             if not off <= limit:
                 by = f"{off:.0%}" if math.isfinite(off) else "all"
-                return f"Its {name} is wrong: off by {by} of the original's (root mean square){where}."
+                return f"Its {name} is wrong: off by {by} of the original's (root mean square){self.where}."
         for name, least in self.apart.items():
             if name in given and not _off(self.expected[name], given[name]) >= least:
-                return f"Its {name} is the same{where}."
+                return f"Its {name} is the same{self.where}."
         return ""
 
 
@@ -321,6 +320,8 @@ def prepare(reference: Reference, case: Case, between: str = "", *, of_a_sum: bo
     except NothingToTrain:
         return None
     except Exception as error:  # noqa: BLE001 - the user's class, which may never have been trained
+        if of_a_sum:
+            return prepare(reference, case, between)
         kind = type(error.__cause__ or error).__name__
         reference.notes.append(f"Gradients are not compared: backward of the original raised {kind}.")
         return None
