@@ -9,7 +9,7 @@ from verify_cases import finding, make_reference, verify
 
 from stark_lsp.judge.correctness.backward import DRAWS, Backward
 from stark_lsp.judge.correctness.classify import Failed
-from stark_lsp.judge.correctness.forward import NoGradient
+from stark_lsp.judge.correctness.stepping import NoGradient
 from stark_lsp.judge.correctness.verify import Verifier
 from stark_lsp.judge.reference import training
 

@@ -13,10 +13,10 @@ torch = pytest.importorskip("torch")
 from verify_cases import finding, make_reference, module_text, verify
 
 from stark_lsp.contract.errors import Bad
-from stark_lsp.judge.correctness import forward
+from stark_lsp.judge.correctness import stepping
 from stark_lsp.judge.correctness.difference import difference
-from stark_lsp.judge.correctness.forward import NoGradient
 from stark_lsp.judge.correctness.nearby import drawn, farther
+from stark_lsp.judge.correctness.stepping import NoGradient
 from stark_lsp.judge.inputs.cases import CaseKind
 from stark_lsp.judge.reference import modules
 from stark_lsp.judge.reference.reference import Reference
@@ -84,7 +84,7 @@ def test_gradients_flow_into_the_same_keys_of_a_dict_in_another_order(tmp_path: 
         scope: dict[str, object] = {}
         exec(module_text(text, init=init), scope)
         torch.manual_seed(1)
-        step = forward.TimedStep()
+        step = stepping.TimedStep()
         steps.append(step(scope["Model"](), ((torch.ones(3, 12),), {})))  # type: ignore[operator]
     assert torch.equal(*(found["gradient of input 1"] for found in steps))
 
@@ -213,7 +213,7 @@ def test_what_drops_is_held_to_the_same_draws(body: str, found: str, dropping: R
 
 
 def test_each_timed_call_of_a_step_draws_anew_and_draws_the_same_when_made_again(tmp_path: Path) -> None:
-    step, held = forward.TimedStep(), timed.Timed()
+    step, held = stepping.TimedStep(), timed.Timed()
     module = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Dropout(0.5)).train()
     seen: list[torch.Tensor] = []
 
@@ -306,7 +306,7 @@ def test_where_much_of_a_gradient_jumps_it_may_be_no_farther_than_that(share: fl
 def test_a_timed_step_gives_result_and_gradients_and_leaves_its_inputs_writable() -> None:
     module = modules.place(torch.nn.Linear(3, 2), "cpu", "training")
     x = torch.randn(5, 3)
-    step = forward.TimedStep()
+    step = stepping.TimedStep()
     first = step(module, ((x,), {}))
     assert set(first) == {"output", "gradient of input 1", "gradient of weight", "gradient of bias"}
     x.mul_(2.0)

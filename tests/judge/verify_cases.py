@@ -14,7 +14,7 @@ from unittest import mock
 
 import torch
 
-from stark_lsp.judge.correctness import forward, ieee
+from stark_lsp.judge.correctness import forward, ieee, stepping
 from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.correctness.state import State
 from stark_lsp.judge.correctness.verify import Verifier
@@ -139,7 +139,7 @@ def verify(
             return {}
         if command == "buffers":
             given = tensorfile.load(params["inputs"]).tree()
-            found = forward.buffers_after(holder["module"], given, reference.mode, gradients=params["gradients"])
+            found = stepping.buffers_after(holder["module"], given, reference.mode, gradients=params["gradients"])
             tensorfile.save(params["outputs"], found)
             return {}
         answer = calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
@@ -150,7 +150,7 @@ def verify(
         with ieee.allowing(False):
             module = construct(reference.weights_path)
             arguments = reference.arguments(reference.cases[0].inputs_path)
-            return modules.tensors_of(forward.step(module, arguments, reference.mode))
+            return modules.tensors_of(stepping.step(module, arguments, reference.mode))
 
     verifier = Verifier(reference, ask, runner, "", without_tf32)  # type: ignore[arg-type]
     verifier.run()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stark_lsp.judge.analysis import NotTraceable
-from stark_lsp.judge.correctness import forward
+from stark_lsp.judge.correctness import stepping
 from stark_lsp.judge.reference import modules
 
 from .conftest import Bench, close
@@ -95,7 +95,7 @@ def stepped(model: torch.nn.Module, inputs: list[Any]) -> tuple[Any, list[torch.
         return leaves[-1]
 
     out = model(*modules.map_tensors(inputs, leaf))
-    sum((x.square().mean() for x in forward.in_order(out)), torch.zeros((), device=leaves[0].device)).backward()
+    sum((x.square().mean() for x in stepping.in_order(out)), torch.zeros((), device=leaves[0].device)).backward()
     return out, [x.grad for x in (*leaves, *model.parameters())]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ...contract.errors import first_line
-from ..correctness import forward
+from ..correctness import stepping
 from . import inductor_gpu, inductor_step, parts, rewrites
 from .call import Call
 from .frames import NotTraceable
@@ -117,9 +117,9 @@ def program(
             _, codes = run_and_get_code(step.both(compiled) if step else compiled, *args, **kwargs)
             noting = inductor_gpu.noting if device == "cuda" else contextlib.nullcontext
             with noting() as launches:
-                states = forward.random_states()
+                states = stepping.random_states()
                 result = compiled(*args, **kwargs)
-                draws = not all(map(torch.equal, states, forward.random_states()))
+                draws = not all(map(torch.equal, states, stepping.random_states()))
             with noting() as behind:
                 gradients = step.back(result) if step else {}
             if launches is not None:
@@ -162,7 +162,7 @@ def program(
 
 def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the module's own forward in the place of a program, if calls change nothing but buffers, in place."""
-    module, random = call.module, forward.random_states()
+    module, random = call.module, stepping.random_states()
     buffers = dict(module.named_buffers())
     # Batch norm's statistics change under the same version.
     own = call.buffers()
@@ -170,7 +170,7 @@ def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
     on_gpu = any(tensor.is_cuda for _, tensor in call.named)
     with torch.no_grad(), inductor_gpu.never_waiting() if on_gpu else contextlib.nullcontext():
         result = module(*args, **kwargs)
-    if not all(map(torch.equal, random, forward.random_states())):
+    if not all(map(torch.equal, random, stepping.random_states())):
         raise call.random()
     changed = {*call.changed(), *(text for text in own if not torch.equal(own[text], values[text]))}
     after = dict(module.named_buffers())

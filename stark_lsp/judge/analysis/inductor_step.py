@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..correctness import forward
+from ..correctness import stepping
 from .frames import NotTraceable
 
 
@@ -36,7 +36,7 @@ class Step:
 
     def back(self, result: Any) -> dict[str, torch.Tensor | None]:
         """Return the gradient of each leaf by its expression."""
-        tensors = forward.in_order(result)
+        tensors = stepping.in_order(result)
         # A cell returns its state twice; and what it is given it may return.
         given = {id(leaf) for leaf in self._leaves.values()}
         led = list({key(one): one for one in tensors if one.requires_grad and id(one) not in given}.values())

@@ -17,7 +17,7 @@ import torch
 from ...contract.errors import Bad
 from ..reference import modules
 from ..transport import tensorfile, values
-from . import compare, forward
+from . import compare, stepping
 from .nearby import moved
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Step:
     """One step that a candidate makes, and what of it is compared."""
 
     how: dict[str, Any]
-    """Parameters of `forward.step` and `training_step`; `between` is a file."""
+    """Parameters of `stepping.step` and `training_step`; `between` is a file."""
     expected: dict[str, torch.Tensor]
     """Gradients and outputs by name."""
     limits: dict[str, float]
@@ -107,7 +107,7 @@ class Backward:
     Parameters
     ----------
     between
-        File of the inputs of a call that a candidate makes between forward and backward, see `forward.training_step`;
+        File of the inputs of a call that a candidate makes between forward and backward, see `stepping.training_step`;
         nothing where the class does not bear it.
     of_a_sum
         Whether the gradient of one output flows in, the same one for all its rows, as below a sum.
@@ -201,7 +201,7 @@ class Backward:
             arguments = reference.arguments(case.inputs_path)
             if near:
                 arguments = modules.map_tensors(arguments, partial(moved, seed=0, autocast=reference.autocast))
-            found = forward.in_other_mode(reference.module, arguments, draw)
+            found = stepping.in_other_mode(reference.module, arguments, draw)
             return _results(tensorfile.capture(found, self.device), buffers=True)
 
         usual = {f"buffer {name}": buffer.detach().to(self.device) for name, buffer in reference.module.named_buffers()}
@@ -210,7 +210,7 @@ class Backward:
         how = {"toggled": True}
         try:
             expected = called()
-            if forward.drew():
+            if stepping.drew():
                 # Who draws in another order has other masks, which are as far from none.
                 drawn = [called(draw) for draw in range(1, MASKS + 1)]
                 apart = {
@@ -246,7 +246,7 @@ class Backward:
         return {name: found[name] for name in self._names(inputs=False) if _off(found[name], other[name]) <= STEADY}
 
     def _borne(self, reference: Reference, case: Case, **how: Any) -> list[str]:
-        """Return what the original gives all the same in another step, see `forward.step`."""
+        """Return what the original gives all the same in another step, see `stepping.step`."""
         flows, arguments = reference.cotangents(self.cotangents_path), reference.arguments(case.inputs_path)
         try:
             found = self._step(reference, arguments, flows, **how)
@@ -273,7 +273,7 @@ class Backward:
         **how: Any,
     ) -> dict[str, torch.Tensor]:
         reference.begin()
-        results = forward.step(reference.module, arguments, modules.TRAINING, flows, between=between, **how)
+        results = stepping.step(reference.module, arguments, modules.TRAINING, flows, between=between, **how)
         return _results(tensorfile.capture(results, self.device))
 
     @property

@@ -18,10 +18,10 @@ import torch
 from ..inputs.cases import CaseKind
 from ..reference import modules
 from ..transport import tensorfile, values
-from . import compare, forward, layout
-from .forward import Arguments
+from . import compare, layout, stepping
 from .nearby import moved
 from .state import State, kept
+from .stepping import Arguments
 
 if TYPE_CHECKING:
     from ..inputs.cases import Case
@@ -86,7 +86,7 @@ def _trained(reference: Reference, first: Case, before: State) -> Buffers | None
     """Return what a step changes if the next one's result depends on it; not so do running statistics."""
     begun = before.values
     before.put_back()
-    left = forward.buffers_after(reference.module, reference.arguments(first.inputs_path), reference.mode)
+    left = stepping.buffers_after(reference.module, reference.arguments(first.inputs_path), reference.mode)
     found = {name: one for name, one in left.items() if name in begun and not _equal(one, begun[name])}
     if not found:
         return None
@@ -117,7 +117,7 @@ def _changed(reference: Reference, first: Case, other: Callable[[], Arguments], 
     def after(state: State, arguments: Arguments | None = None) -> dict[str, torch.Tensor]:
         state.put_back()
         arguments = arguments or reference.arguments(first.inputs_path)
-        return forward.buffers_after(reference.module, arguments, reference.mode)
+        return stepping.buffers_after(reference.module, arguments, reference.mode)
 
     begun = before.values
     found = {name: one for name, one in after(before).items() if name in begun and not _equal(one, begun[name])}
@@ -152,7 +152,7 @@ def go_on(reference: Reference, measure: Callable[[Case], None]) -> Case | None:
 
     def after(arguments: Arguments) -> dict[str, torch.Tensor]:
         reference.begin()
-        return forward.buffers_after(reference.module, arguments, reference.mode, gradients=reference.gradients)
+        return stepping.buffers_after(reference.module, arguments, reference.mode, gradients=reference.gradients)
 
     path, reference.state = base.inputs_path, left.after
     try:

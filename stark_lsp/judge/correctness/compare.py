@@ -67,7 +67,7 @@ GRADIENT = "gradient of "
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, NotImplementedError, RecursionError)
 """What reading a candidate's file raises where our own code did not write it; not implemented are odd dtypes."""
 STEP_KEYS = ("['output", f"['{GRADIENT}", "['buffer ")
-"""How the keys of a training step's tree (`forward.step`) begin."""
+"""How the keys of a training step's tree (`stepping.step`) begin."""
 
 
 Tensor = tuple[torch.Tensor, dict[str, Any]]

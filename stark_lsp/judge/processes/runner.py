@@ -17,7 +17,7 @@ import torch
 from ...contract.errors import Bad, cut
 from ...contract.frames import Channel
 from ..building import proxy
-from ..correctness import forward, state
+from ..correctness import forward, state, stepping
 from ..device import vectors
 from ..reference import loading, modules
 from ..timing import timed
@@ -75,7 +75,7 @@ class Runner:
         self._states: dict[str, state.State] = {}
         """the same for the module's own."""
         self._forward = forward.Forward()
-        self._step = forward.TimedStep()
+        self._step = stepping.TimedStep()
         self._timed = timed.Timed()
 
     def warm_up(self, *, nbytes: int) -> dict[str, Any]:
@@ -307,7 +307,7 @@ class Runner:
     def buffers(self, *, inputs: str, outputs: str, further: bool, gradients: bool) -> dict[str, Any]:
         """Write the buffers as a call leaves them; for `further` see `forward`."""
         self._begin(further=further)
-        found = forward.buffers_after(self._module, self._arguments(inputs), self._mode, gradients=gradients)
+        found = stepping.buffers_after(self._module, self._arguments(inputs), self._mode, gradients=gradients)
         tensorfile.save(outputs, found, self._exchange)
         return {}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..correctness import compare, forward
+from ..correctness import compare, stepping
 from ..correctness.difference import difference, relative_errors
 from ..correctness.state import State
 from . import modules
@@ -97,7 +97,7 @@ class Exact:
             if self.state is not None:
                 self.state.put_back()
             with widened() if self._by_name else contextlib.nullcontext():
-                return forward.step(self._wide, wide, self.mode, flows)
+                return stepping.step(self._wide, wide, self.mode, flows)
 
         try:
             result = self._observed(call) if self.operators is None else call()

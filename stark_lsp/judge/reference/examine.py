@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...contract.errors import Bad, Degenerate
-from ..correctness import compare, forward, ieee, layout
+from ..correctness import compare, ieee, layout, stepping
 from ..correctness.difference import difference, equal, finite, relative_errors
 from ..inputs import special
 from ..inputs.cases import Case, CaseKind
@@ -100,7 +100,7 @@ class Examination:
             partial(reference.call, first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
         )
         self.seconds, self.call_s = watch.seconds(), reference.call_s
-        reference.draws = drew = reference.mode == modules.TRAINING and forward.drew()
+        reference.draws = drew = reference.mode == modules.TRAINING and stepping.drew()
         training = reference.mode == modules.TRAINING
         if not training:
             self._refuse_random(again)

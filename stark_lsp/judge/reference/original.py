@@ -14,7 +14,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from ...contract.errors import Bad, blame, first_line
-from ..correctness import compare, forward, layout
+from ..correctness import compare, layout, stepping
 from ..correctness.state import State
 from ..inputs import making
 from ..processes.limits import memory_limit
@@ -234,7 +234,7 @@ class Original:
         arguments = self.arguments(inputs_path)
         flows = self.cotangents(cotangents) if cotangents else None
         self.begin()
-        result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
+        result = self._call(lambda: stepping.step(self.module, arguments, self.mode, flows))
         unfit = f"{self.qualname} returned something that cannot be compared"
         found: list[torch.Tensor] = []
         with self._plain(unfit):

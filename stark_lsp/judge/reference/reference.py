@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ...contract.errors import Bad, Degenerate, describe
-from ..correctness import backward, buffers, compare, forward, layout, nearby, state
+from ..correctness import backward, buffers, compare, forward, layout, nearby, state, stepping
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..processes.limits import memory_limit
@@ -304,7 +304,7 @@ class Reference(Original):
                     weights += self.module.buffers() if all_move else ()
                     rounded = self.tolerance.rounded_to
                     with nearby.drawn(given, weights, draw, rounded, all_move=all_move) as arguments:
-                        result = self._call(partial(forward.step, self.module, arguments, self.mode, flows))
+                        result = self._call(partial(stepping.step, self.module, arguments, self.mode, flows))
                     yield self._capture(result, UNFIT, keep=False)
             except (Bad, torch.cuda.OutOfMemoryError):
                 return  # Out of its range, or of memory: then nothing is known of what is close by.
@@ -321,7 +321,7 @@ class Reference(Original):
         """Say `in_place`; a hook of a class may work something out when weights are loaded, and not else."""
 
         def called() -> list[torch.Tensor]:
-            torch.manual_seed(forward.DRAWN_SEED)
+            torch.manual_seed(stepping.DRAWN_SEED)
             self.begin()
             with state.kept(self.module), torch.no_grad():
                 args, kwargs = self.arguments(self.cases[0].inputs_path)
@@ -345,8 +345,8 @@ class Reference(Original):
         """
         self.begin()
         with state.kept(self.module):
-            result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
-        flows = forward.random_cotangents(result, number)
+            result = self._call(lambda: stepping.training_step(self.module, self.arguments(inputs_path), []))
+        flows = stepping.random_cotangents(result, number)
         if not any(flow is not None for flow in flows):
             cure = "Use mode eval, or return a result that depends on weights or floating inputs."
             message = f"No output of {self.qualname} has a gradient, so there is nothing to train."

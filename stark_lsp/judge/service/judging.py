@@ -16,7 +16,7 @@ from ...contract.errors import Bad, Broken
 from .. import sandbox
 from ..building.cache import TritonCache, use_inductor_cache
 from ..building.service import BuildService
-from ..correctness import forward
+from ..correctness import stepping
 from ..correctness.verify import AFTER_LIMIT
 from ..device import capabilities, fingerprint, observe, toolkit, turns, vectors
 from ..processes import confinement
@@ -314,7 +314,7 @@ class Judge:
         with self.bench.turn():
             module = reference.module.to(device)
             arguments = reference.arguments(reference.cases[0].inputs_path)
-            training, step = reference.mode == modules.TRAINING, forward.TimedStep()
+            training, step = reference.mode == modules.TRAINING, stepping.TimedStep()
 
             def call() -> Any:
                 if training:
