@@ -175,6 +175,18 @@ def test_the_other_mode_is_followed(tmp_path: Path, mode: str, original: str, bo
     assert words in message
 
 
+def test_results_of_another_shape_in_the_other_mode_are_the_originals(tmp_path: Path) -> None:
+    """As of a detector, which gives boxes for use and maps for its loss."""
+    init = "self.lin = torch.nn.Linear(8, 8)"
+    body = "y = self.lin(x)\nreturn y.view(4, 4, 8).sum(1) if self.training else y"
+    reference = make_reference(tmp_path / "reference", body, "torch.randn(16, 8)", init=init, gradients=True)
+    verify(reference, tmp_path / "right", body, init=init)
+    status, message = finding(reference, tmp_path / "candidate", "return self.lin(x)", init=init)
+    assert status == "WRONG_RESULT"
+    assert "of shape (16, 8)" in message
+    assert "after train()" in message
+
+
 def test_what_the_original_does_not_give_is_not_asked_for(tmp_path: Path) -> None:
     """As under a checkpoint that is reentrant, which gives no gradients where no input requires any."""
     init = "self.first = torch.nn.Linear(8, 8)\nself.last = torch.nn.Linear(8, 8)"

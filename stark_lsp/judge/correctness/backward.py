@@ -333,7 +333,12 @@ def _nbytes(reference: Reference, case: Case) -> int:
 
 
 def _off(expected: torch.Tensor, found: torch.Tensor) -> float:
-    """Return the root mean square of the difference, relative to the expected one's; NaN where there is one."""
+    """Return the root mean square of the difference, relative to the expected one's; NaN where there is one.
+
+    Infinity for what is of another shape, as results may be in another mode.
+    """
+    if expected.shape != found.shape:
+        return math.inf
     wide = torch.complex128 if expected.is_complex() or found.is_complex() else torch.float64
     expected, found = expected.to(wide), found.to(wide)
     size = float(torch.linalg.vector_norm(expected))
