@@ -38,6 +38,7 @@ from stark_lsp.agents.observations import (
     PAST_SOURCE,
     SELECTED_SOURCE,
     Attempt,
+    as_changes,
     attempt,
     bandwidth_gbs,
     difference,
@@ -267,10 +268,13 @@ class Frame:
             "selected": None if alone else shown,
             "diagnosis": self.diagnosis(selected).sentences if profiled and not alone else (),
             "combinable": [node.id for node in combinable(context)] if self.merging and role is ModelRole.PLAN else [],
-            "attempts": [] if alone else [self._past(node, context, planned, role) for node in past],
+            "attempts": [] if alone else self._others(past, shown, context, planned, role),
             "tried": titled,
             "tried_more": max(0, len(context.siblings) - LISTED),
             "elsewhere": titles(others[-LISTED:], profiled=self.settings.profile) if self._tried else (),
+            "under_way": [(number, one_line(plan.title, NAME)) for number, plan in context.under_way[-LISTED:]]
+            if self._tried and role is ModelRole.PLAN
+            else [],
             "made": made,
             "many": self._tried and made >= MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in titled})))
@@ -286,13 +290,19 @@ class Frame:
             "lens": lens,
         }
 
-    def _past(self, node: Node, context: Context, plan: Plan | None, role: ModelRole) -> Attempt:
-        """Return an attempt of the window. Where it is slower than the selected node it has no source if the playbook
+    def _others(
+        self, nodes: Sequence[Node], selected: Attempt, context: Context, plan: Plan | None, role: ModelRole
+    ) -> list[Attempt]:
+        """Return the attempts of the window. One that is slower than the selected node has no source if the playbook
         wrote it, since that is long, or for the code agent: nothing to build on, unless the plan takes of it."""
-        seen = _view(node, context, profile=False)
-        slower = node.score > context.selected.score and (plan is None or plan.combines != node.id)
-        spared = seen.built_in or (role is ModelRole.CODE and self.settings.history)
-        return replace(seen, source="", left_out=True) if spared and slower and seen.result.ok else seen
+        history, combined = self.settings.history, plan.combines if plan is not None else None
+        seen = []
+        for node in nodes:
+            one = _view(node, context, profile=False, limit=SELECTED_SOURCE if history else PAST_SOURCE)
+            slower = node.score > context.selected.score and combined != node.id
+            spared = one.built_in or (role is ModelRole.CODE and history)
+            seen.append(replace(one, source="", left_out=True) if spared and slower and one.result.ok else one)
+        return as_changes(selected, seen, whole=combined) if history else seen
 
     def _plan(self, plan: Plan) -> dict[str, Any]:
         grounded = self.settings.grounding is not Grounding.OFF and is_marked(plan.annotated_source)

@@ -49,6 +49,8 @@ WAITS = 0.8
 """Share of a call: where kernels take no more of it, that is told of an attempt that is listed."""
 NAME = 120
 """Characters of a kernel's name, a title or a note."""
+ALIKE = 0.5
+"""Share of a source that its changes to another one may take, to be shown in its place."""
 ELSEWHERE = "Timed on another device than the run goes on with: its speed-up compares, its time does not"
 """Of an attempt of before it went on."""
 
@@ -119,6 +121,9 @@ class Attempt:
     summary: str
     """What its author says it does, or of a repair what had been wrong."""
     source: str
+    like: int | None
+    """The attempt whose source, shown before, its own is but for `changes`; None where `source` has it."""
+    changes: str
     left_out: bool
     """Whether there is a source that is not worth showing."""
     remark: str
@@ -159,6 +164,8 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         advice=capped(clean(plan.advice), ADVICE) if plan else "",
         summary=capped(clean(node.candidate.summary), SUMMARY),
         source=source_text(node.candidate.source, limit),
+        like=None,
+        changes="",
         left_out=False,
         remark=one_line(node.candidate.remark, MESSAGE),
         outside=report(parent.candidate, planned, node.candidate) if planned and parent is not None else "",
@@ -265,11 +272,44 @@ def source_text(source: str, limit: int) -> str:
 
 
 def difference(before: Node, after: Node) -> str:
-    """Return what changed between two candidates, as a unified diff without its header."""
-    old, new = (source_text(node.candidate.source, PAST_SOURCE).splitlines() for node in (before, after))
+    """Return what changed between two candidates; empty where that cannot be told."""
+    old, new = (source_text(node.candidate.source, PAST_SOURCE) for node in (before, after))
+    return capped(_changes(old, new) or "", PAST_SOURCE)
+
+
+def as_changes(selected: Attempt, others: Sequence[Attempt], whole: int | None = None) -> list[Attempt]:
+    """Return attempts, those that are much like another that is shown with their changes to it for a source.
+
+    Parameters
+    ----------
+    selected
+        The attempt to start from, which is shown first, and whole.
+    others
+        The rest of the window, in the order in which they are shown, with their whole sources.
+    whole
+        One of them that is shown whole in any case: the one to take code from.
+    """
+    bases = [] if selected.is_reference else [selected]
+    shown = []
+    for one in others:
+        told = [(changes, base.id) for base in bases if (changes := _changes(base.source, one.source)) is not None]
+        changes, like = min(told, key=lambda each: len(each[0]), default=("", None))
+        short = len(changes) <= min(ALIKE * len(one.source), PAST_SOURCE)
+        if one.source.strip() and like is not None and short and one.id != whole:
+            shown.append(replace(one, source="", like=like, changes=changes))
+            continue
+        shown.append(replace(one, source=source_text(one.source, PAST_SOURCE)) if one.source else one)
+        if shown[-1].source == one.source:
+            bases.append(one)
+    return shown
+
+
+def _changes(before: str, after: str) -> str | None:
+    """Return a unified diff without its header, None for texts that take too long to compare."""
+    old, new = before.splitlines(), after.splitlines()
     if not comparable(old, new):
-        return ""
-    return capped("\n".join([*unified_diff(old, new, n=2, lineterm="")][2:]), PAST_SOURCE)
+        return None
+    return "\n".join([*unified_diff(old, new, n=2, lineterm="")][2:])
 
 
 def titles(nodes: Sequence[Node], *, profiled: bool) -> tuple[tuple[int, str, str], ...]:

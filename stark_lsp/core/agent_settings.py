@@ -71,7 +71,8 @@ class AgentSettings:
     )
     history: bool = setting(
         True,
-        "Tell agents of attempts outside their window in a line, and spare the code agent the sources of slower ones.",
+        "Tell agents of attempts outside their window in a line, spare the code agent the sources of slower ones, "
+        "and show sources that are alike as what differs.",
     )
     edits: bool = setting(True, "Take edits to the source that is shown in place of a whole file.")
     merging: bool = setting(

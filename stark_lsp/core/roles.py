@@ -69,6 +69,8 @@ class Context:
     """What the user turned down in earlier runs on this class."""
     made: tuple[Node, ...] = ()
     """All attempts of the run so far, in order."""
+    under_way: tuple[tuple[int, Plan], ...] = ()
+    """Numbers and plans of attempts that are being carried out meanwhile."""
     attempt: int = 0
     """Id that the node of this attempt will have."""
     ancestors: tuple[int, ...] = ()

@@ -131,6 +131,8 @@ class Engine:
         self._rejections = tuple(rejections)
         self._exhausted: set[int] = set()
         self._why = ""
+        self._plans: dict[int, Plan] = {}
+        """What attempts carry out, by number."""
         self._attempts = Attempts(tree)
         if state:
             stored = parse_state(state)
@@ -444,6 +446,7 @@ class Engine:
             siblings=tried,
             rejections=self._rejections,
             made=tuple(self.tree.nodes[number] for number in sorted(self.tree.nodes)),
+            under_way=tuple((one.id, self._plans[one.id]) for one in self._attempts.open if one.id in self._plans),
             attempt=attempt.id,
             ancestors=self.tree.ancestors(attempt.selected),
             stagnant=self._stagnant(),
@@ -459,6 +462,7 @@ class Engine:
         return sum(node.verdict is not None for node in newer)
 
     def _tell_plan(self, attempt: Attempt, plan: Plan) -> None:
+        self._plans[attempt.id] = plan
         self._emit(Planned(attempt.id, attempt.selected, plan))
 
     def _say(self, text: str) -> None:

@@ -257,6 +257,33 @@ def test_what_is_slower_is_shown_without_its_source_unless_the_plan_takes_of_it(
     assert all("return slow(x)" in question.body for question in (paper, planned))
 
 
+def test_sources_that_are_alike_are_shown_by_what_differs_from_one_that_is_shown() -> None:
+    helper = "".join(f"\ndef part_{number}(x):\n    return x + {number}\n\n" for number in range(40))
+    first = replace(FIRST, candidate=candidate("return first(x)", helper))
+    second = replace(SECOND, candidate=candidate("return second(x)", helper))
+    other = replace(SECOND, id=7, candidate=candidate("return other(x)", helper.replace("part", "piece")))
+    child = replace(other, id=8, candidate=candidate("return child(x)", helper.replace("part", "piece")))
+    same = replace(other, id=9)
+    given = context(first, (ROOT, first, second, other, child, same))
+    body = frame().question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN]).body
+    assert "Its source is that of the attempt you start from, but for:" in body
+    assert "-        return first(x)\n+        return second(x)" in body
+    # What is unlike is shown whole, and then stands for those that are like it.
+    assert "Its source is that of attempt 7 above, but for:" in body
+    assert "-        return other(x)\n+        return child(x)" in body
+    assert "Its source is that of attempt 7 above, line by line." in body
+    assert body.count("def part_7(x)") == body.count("def piece_7(x)") == 1
+    # What a plan takes code from is whole, and so is all of it in the paper's way.
+    plan = replace(FIRST_PLAN, combines=second.id)
+    coded = frame().question(ModelRole.CODE, given, TOOLS[ModelRole.CODE], plan=plan).body
+    assert "+        return second(x)" not in coded
+    assert "\n        return second(x)" in coded
+    paper = frame(AgentSettings(history=False)).question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN]).body
+    assert "but for:" not in paper
+    assert paper.count("def part_7(x)") == 2
+    assert paper.count("def piece_7(x)") == 3
+
+
 def test_a_plan_is_told_of_every_attempt_in_a_line() -> None:
     other = replace(SECOND, id=7, plan=Plan("Elsewhere", "Do it there."))
     given = replace(context(FIRST, (ROOT, FIRST, SECOND), attempt=8), made=(ROOT, FIRST, SECOND, other))
@@ -280,6 +307,15 @@ def test_a_plan_is_told_of_every_attempt_in_a_line() -> None:
     ):
         body = frame(settings).question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN]).body
         assert f"- attempt 7: Elsewhere (1.9x (1.84 to 1.94) against eager{told}" in body
+
+
+def test_a_plan_is_told_what_others_carry_out_meanwhile() -> None:
+    given = replace(context(), under_way=((3, FIRST_PLAN),))
+    line = "- attempt 3: Fuse scale, shift and sigmoid"
+    assert line in frame().question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN]).body
+    assert line not in frame().question(ModelRole.CODE, given, TOOLS[ModelRole.CODE], plan=FIRST_PLAN).body
+    paper = frame(as_in_paper(SearchSettings(), AgentSettings())[1])
+    assert line not in paper.question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN]).body
 
 
 def test_something_else_is_asked_for_where_attempts_are_many_whatever_the_window_shows() -> None:

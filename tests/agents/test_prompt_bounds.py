@@ -79,6 +79,7 @@ def asked(role: ModelRole, length: int, many: int, *, failed: bool = False, corr
         rejections=(Rejection("run", 4, words, words),) * many,
         hints=(Hint(words),) * many,
         made=tuple(replace(FIRST, id=number, plan=selected.plan) for number in range(2 + many, 2 + 2 * many)),
+        under_way=tuple((number, selected.plan) for number in range(many)) if selected.plan is not None else (),
         attempt=many + 2,
         first_failure=selected if failed else None,
         last_correct=FIRST if failed else None,
@@ -123,7 +124,7 @@ def test_the_lists_that_are_tried_are_all_there_are() -> None:
     """A field that is added to what an agent is given must be tried above, or be known to have a bound."""
     bounded = {"problem", "reference", "selected", "root", "window", "attempt", "stagnant", "ancestors"}
     bounded |= {"first_failure", "last_correct"}
-    assert {one.name for one in fields(Context)} - bounded == {"siblings", "rejections", "hints", "made"}
+    assert {one.name for one in fields(Context)} - bounded == {"siblings", "rejections", "hints", "made", "under_way"}
 
 
 @pytest.mark.parametrize("role", list(ModelRole))

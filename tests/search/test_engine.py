@@ -455,5 +455,26 @@ async def test_attempts_really_overlap() -> None:
     assert await engine.run() == "All 3 attempts were made."
 
 
+async def test_who_plans_is_told_what_is_carried_out_meanwhile() -> None:
+    class Slow(Agents):
+        third = asyncio.Event()
+
+        async def plan(self, context: Context, rng: Random) -> Plan:
+            if context.attempt == 3:
+                self.third.set()
+            return await super().plan(context, rng)
+
+        async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
+            if context.attempt == 1:
+                await asyncio.wait_for(self.third.wait(), 10)
+            return await super().code(context, plan, rng)
+
+    agents = Slow()
+    engine = make_engine(agents=agents, settings=SearchSettings(in_flight=2, attempts=3))
+    await engine.run()
+    told = {context.attempt: context.under_way for role, context in agents.contexts if role == "plan"}
+    assert told == {1: (), 2: told[2], 3: ((1, engine.tree.nodes[1].plan),)}
+
+
 def test_a_failed_verdict_has_no_score() -> None:
     assert node(1, 0, failed(VerdictStatus.TIMED_OUT)).score == float("inf")
