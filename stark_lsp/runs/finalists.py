@@ -16,7 +16,6 @@ from stark_lsp.core.phrases import caveat
 from stark_lsp.core.run import Node
 from stark_lsp.core.verdict import Interval, Verdict
 from stark_lsp.evaluation.pool import RunJudge
-from stark_lsp.playbook.inductor.recipes import STRATEGY as AS_COMPILED
 
 FINALISTS = 3
 """How many nodes are confirmed at most."""
@@ -25,6 +24,9 @@ NEAR = 0.03
 
 So is one that the search found faster than the leader is confirmed to be: the best of noisy figures is often too good.
 """
+
+_ONE_SIZE = "def _compiled("
+"""Stands in what the playbook takes over from torch.compile, and in what agents make of that."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ def gain_message(node: Node) -> str:
     trained = node.verdict.speedup_with_backward if node.verdict is not None else None
     if trained is not None and trained.high < 1:
         told += " Mode `training` searches for the whole step."
-    if node.plan is not None and node.plan.strategy == AS_COMPILED:
+    if _ONE_SIZE in node.candidate.source:
         told += " Inputs of other sizes run your own forward."
     return told
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,17 @@ from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Environment, ErrorFigures, Interval, Swept, Timing, Verdict
-from stark_lsp.runs.finalists import FINALISTS, Confirmed, beats, confirm_best, faster_than_eager, pick
+from stark_lsp.discovery.problems import make_problem
+from stark_lsp.playbook.inductor.proposal import AsCompiled
+from stark_lsp.runs.finalists import (
+    FINALISTS,
+    Confirmed,
+    beats,
+    confirm_best,
+    faster_than_eager,
+    gain_message,
+    pick,
+)
 
 ONE = Interval(1.0, 0.9, 1.1)
 
@@ -83,11 +95,14 @@ async def test_the_leader_that_holds_is_proposed_with_its_confirmed_verdict() ->
     assert outcome.message == "4.80x as fast as eager (4.70 to 4.90) and 1.20x as fast as torch.compile."
 
 
-async def test_kernels_for_these_sizes_alone_say_so() -> None:
-    final = ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3))
-    made = replace(node(1, ok(2.0)), plan=Plan("Run the kernels that torch.compile writes", "", strategy="as-compiled"))
-    outcome, _, _ = await confirm([made], {1: final})
-    assert outcome.message.endswith("1.20x as fast as torch.compile. Inputs of other sizes run your own forward.")
+def test_kernels_for_these_sizes_alone_say_so_whoever_edited_them() -> None:
+    kept = json.loads((Path(__file__).parents[1] / "data" / "inductor" / "relu_norm.json").read_text())
+    candidate = AsCompiled(make_problem("model.py", kept["text"], "Model"), kept["made"]).candidate
+    verified = node(1, ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3)))
+    for plan in (Plan("Run the kernels that torch.compile writes", "", strategy="as-compiled"), Plan("Fuse", "")):
+        told = gain_message(replace(verified, plan=plan, candidate=candidate))
+        assert told.endswith("1.20x as fast as torch.compile. Inputs of other sizes run your own forward.")
+        assert "sizes" not in gain_message(replace(verified, plan=plan))
 
 
 async def test_where_it_is_slower_is_said_with_what_it_gains() -> None:
