@@ -144,10 +144,25 @@ def test_shared_and_repeated_memory_counts_once() -> None:
     assert found["bytes"] == 4 * (100 + 10 + 100)
 
 
-def test_a_table_of_which_some_rows_are_read_does_not_count() -> None:
-    found = run(torch.nn.Embedding(10_000, 8), torch.tensor([1, 2, 3]))
-    assert found["bytes"] == 3 * 8 + 3 * 8 * 4
+def test_of_a_table_the_rows_that_are_read_count() -> None:
+    found = run(torch.nn.Embedding(10_000, 8), torch.tensor([1, 2, 3, 2]))
+    assert found["bytes"] == 4 * 8 + 3 * 8 * 4 + 4 * 8 * 4
     assert found["flops"] == 0
+    found = run(torch.nn.EmbeddingBag(10_000, 8, mode="sum"), torch.tensor([[1, 2, 3], [3, 4, 1]]))
+    assert found["bytes"] == 6 * 8 + 4 * 8 * 4 + 2 * 8 * 4
+
+
+def test_a_table_that_a_product_reads_as_well_counts_once() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = torch.nn.Embedding(50, 8), torch.nn.Linear(8, 50, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.embedding(x))
+
+    assert run(Tied(), torch.tensor([1, 2]))["bytes"] == 2 * 8 + 50 * 8 * 4 + 2 * 50 * 4
 
 
 def test_convolution_and_attention_are_counted() -> None:

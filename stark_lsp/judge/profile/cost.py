@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..reference import modules
 from ..reference.operators import observe
@@ -25,19 +26,23 @@ def measure(module: Any, call: Callable[[], Any], arguments: Any) -> dict[str, A
     Returns
     -------
     dict
-        `bytes` (inputs, weights and outputs once each, None if unknown), `flops` (of products and convolutions, None if
-        unknown), `dtype` of the operations, and `notes`.
+        `bytes` (inputs, weights, of embeddings the rows that are read, and outputs once each, None if unknown), `flops`
+        (of products and convolutions, None if unknown), `dtype` of the operations, and `notes`.
     """
     notes: list[str] = []
     inputs = modules.tensors_of(arguments)
     outputs: list[torch.Tensor] = []
     flops: int | None = None
+    looked_up = 0
     known = False
     weights = _weights(module)
+    lookups = _Lookups(weights)
     dtype = _dtype([*inputs, *weights])
     try:
-        result, operators = observe(call)
+        with lookups:
+            result, operators = observe(call)
         outputs, flops, known = modules.tensors_of(result), operators.flops, True
+        looked_up = lookups.bytes()
         # Under autocast products are of that dtype.
         dtype = next((name for name in ("bfloat16", "float16") if getattr(torch, name) in operators.dtypes), dtype)
     except Exception as error:  # noqa: BLE001 - reported: a class may not run under a dispatch mode
@@ -47,7 +52,7 @@ def measure(module: Any, call: Callable[[], Any], arguments: Any) -> dict[str, A
         except Exception as second:  # noqa: BLE001 - reported
             notes.append(f"Bytes were not counted: {type(second).__name__}.")
     return {
-        "bytes": distinct_bytes([*inputs, *weights, *outputs]) if known else None,
+        "bytes": distinct_bytes([*inputs, *weights, *outputs]) + looked_up if known else None,
         "flops": flops,
         "dtype": dtype,
         "notes": notes,
@@ -84,6 +89,34 @@ def place_of(tensor: torch.Tensor) -> tuple[str, int] | None:
     except (RuntimeError, NotImplementedError, AttributeError):
         return None
     return (str(tensor.device), address) if address else None
+
+
+class _Lookups(TorchDispatchMode):
+    """Notes which rows of embeddings are read while it is active; of those in `whole` all rows count anyway."""
+
+    def __init__(self, whole: list[torch.Tensor]) -> None:
+        super().__init__()
+        self._whole = {tensor.data_ptr() for tensor in whole}
+        self._rows: dict[int, tuple[torch.Tensor, list[torch.Tensor]]] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing compiles under this mode; to tell torch's compiler of it would import it, which takes seconds."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._overloadpacket.__name__ in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
+            table, rows = args[:2]
+            if table.data_ptr() not in self._whole:
+                self._rows.setdefault(table.data_ptr(), (table, []))[1].append(rows)
+        return func(*args, **(kwargs or {}))
+
+    def bytes(self) -> int:
+        """Return the bytes of all rows that were read, each once."""
+        return sum(
+            torch.unique(torch.cat([some.reshape(-1) for some in rows])).numel() * needed_bytes(table[:1])
+            for table, rows in self._rows.values()
+        )
 
 
 def _weights(module: Any) -> list[torch.Tensor]:
