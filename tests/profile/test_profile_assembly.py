@@ -89,6 +89,8 @@ def test_a_call_that_hardly_uses_memory_is_not_said_to_be_bound_by_it() -> None:
     made = assemble.make_profile(claim("focal", device_us=3000.0), {}, COST, CALIBRATION, 3.1)
     assert made["bandwidth_share"] < 0.02
     assert made["bound"] == ""
+    # Nor one that takes more than twice as long as moving all of it: most of its time goes elsewhere.
+    assert assemble.make_profile(claim("focal", device_us=70.0), {}, COST, CALIBRATION, 0.072)["bound"] == ""
 
 
 def test_a_product_is_bound_by_arithmetic() -> None:

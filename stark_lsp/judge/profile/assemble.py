@@ -19,7 +19,7 @@ IDLE_SHARE = 0.5
 """When kernels fill less of the runtime than this, their start and the gaps between them are what takes the time."""
 LOW_SHARE = 0.02
 """When a call uses less than this of both memory and arithmetic ..."""
-USED_SHARE = 0.3
+USED_SHARE = 0.5
 """A call that uses less than this of both is limited by what the roofline does not know: own arithmetic, waiting."""
 SHORT_US = 50.0
 """... and takes less than this, it is bound by what a call costs at all."""
