@@ -76,7 +76,6 @@ PREVIOUS = 'self.register_buffer("prev", torch.zeros(8, 24))\n'
     ],
 )
 def test_what_a_call_leaves_is_compared(init: str, original: str, wrong: str, named: str, tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     reference = make_reference(tmp_path / "r", original, "torch.randn(8, 24)", init=init, gradients=True)
     assert not any("not compared" in note for note in reference.notes)
     assert finding(reference, tmp_path / "same", original, init=init) == ("OK", "")
@@ -86,7 +85,6 @@ def test_what_a_call_leaves_is_compared(init: str, original: str, wrong: str, na
 
 
 def test_each_call_begins_with_the_buffers_of_the_first(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     # Special inputs hold NaN, which would stay.
     body = "self.amax = torch.maximum(self.amax, x.detach().abs().max())\nreturn x / (1 + self.amax)"
     inputs = "torch.randn(8, 24)"
@@ -100,14 +98,12 @@ def test_each_call_begins_with_the_buffers_of_the_first(tmp_path: Path) -> None:
 
 
 def test_a_buffer_that_is_not_there_is_named(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     reference = make_reference(tmp_path / "r", CACHED, "torch.randn(8, 24)", init=CACHE)
     status, message = finding(reference, tmp_path / "c", "return x + x[0]", init="self.other = 1\n")
     assert (status, message) == ("WRONG_RESULT", "It has no buffer cache, which a call of the original changes.")
 
 
 def test_what_is_made_once_is_a_candidates_own_affair(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     reference = make_reference(tmp_path / "r", MADE, "torch.randn(8, 24)", init=TABLE)
     assert reference.buffers is None
     assert finding(reference, tmp_path / "c", "return x * torch.arange(24.0)", init="self.other = 1\n") == ("OK", "")
@@ -120,7 +116,6 @@ def test_where_nothing_changes_nothing_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_buffer_of_another_name_is_looked_at(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     reference = make_reference(tmp_path / "r", CACHED, "torch.randn(8, 24)", init=CACHE)
     init, body = CACHE.replace('"cache"', '"kept"'), CACHED.replace("self.cache", "self.kept")
     assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
@@ -128,7 +123,6 @@ def test_a_buffer_of_another_name_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_candidate_may_have_from_the_start_what_the_original_makes_when_called(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     reference = make_reference(tmp_path / "r", SEEN, "torch.randn(8, 24)", init=LAZY)
     init = 'self.register_buffer("seen", torch.zeros(24), persistent=False)\n'
     body = "self.seen = torch.maximum(self.seen, x.detach().abs().amax(0))\nreturn x / (1 + self.seen)"
@@ -136,7 +130,6 @@ def test_a_candidate_may_have_from_the_start_what_the_original_makes_when_called
 
 
 def test_tables_made_once_stay_made_beside_what_changes(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     init = COUNT + 'self.register_buffer("table", None)\nself.ready = False\n'
     body = """
     if not self.ready:
@@ -151,7 +144,6 @@ def test_tables_made_once_stay_made_beside_what_changes(tmp_path: Path) -> None:
 
 
 def test_gradients_are_compared_where_buffers_have_some(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     reference = make_reference(tmp_path / "r", NEXT, "torch.randn(8, 24)", init=HIDDEN, gradients=True)
     assert reference.backward is not None
     wrong = """
@@ -170,7 +162,6 @@ def test_gradients_are_compared_where_buffers_have_some(tmp_path: Path) -> None:
 
 
 def test_buffers_that_cannot_be_written_are_no_fault(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     init = COUNT + (
         'self.register_buffer("scale", torch.full((1,), 0.5).expand(24), persistent=False)\n'
         'self.register_buffer("adj", torch.eye(24).to_sparse(), persistent=False)\n'
@@ -208,7 +199,6 @@ def test_the_very_tensors_come_back_unless_they_cannot_hold_it() -> None:
     ids=["forgets", "not where gradients are recorded", "reads nothing"],
 )
 def test_a_further_call_goes_on_from_the_first(init: str, original: str, wrong: str, tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     reference = make_reference(tmp_path / "r", original, "torch.randn(8, 24)", init=init, gradients=True)
     assert reference.further is not None
     assert finding(reference, tmp_path / "same", original, init=init) == ("OK", "")
@@ -216,7 +206,6 @@ def test_a_further_call_goes_on_from_the_first(init: str, original: str, wrong: 
 
 
 def test_a_candidate_may_keep_the_same_in_another_layout_as_well(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     reference = make_reference(tmp_path / "r", GROWN, "torch.randn(8, 24)", init=GROWING, gradients=True)
     body = """
     past = self.turned[:, : len(self.keys)]

@@ -592,7 +592,6 @@ def test_float64_is_computed_in_float64(tmp_path: Path, body: str, other: str, s
 
 
 def test_where_values_decide_the_shape_special_ones_are_tried_too(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
     body = "mask = x > 0\nreturn x[mask] * 2 + mask.sum().item()"
     reference = make_reference(tmp_path / "r", body, "torch.randn(16, 24)", special_inputs=True)
     assert finding(reference, tmp_path / "same", body) == ("OK", "")
