@@ -62,7 +62,6 @@ async def find_inputs(
     mode: Mode,
     log: Callable[[str], None],
     tell: Callable[[str, float], None] = lambda text, share: None,
-    variables: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Try the draft of a class, and mend it until it runs or time is over.
 
@@ -89,7 +88,7 @@ async def find_inputs(
     }
 
     async def start() -> Supervisor:
-        worker = Supervisor(interpreter, str(project_root(Path(path))), log, variables)
+        worker = Supervisor(interpreter, str(project_root(Path(path))), log)
         try:
             await worker.start()
             await worker.request("try_class", params, limit_s=START_LIMIT_S, progress=lambda text: tell(text, 0.0))
