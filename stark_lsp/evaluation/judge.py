@@ -38,7 +38,7 @@ class WorkerJudge:
 
     Made by `open_judge`; call `prepare` first and `close` last. A worker that dies fails one call under way with a
     `Fault`: one loss is told once. The next call, and those that were under way beside it, are judged by another
-    worker, which is prepared again.
+    worker, which is prepared again. What judges or times raises what `evaluate` does.
 
     Parameters
     ----------
@@ -192,13 +192,7 @@ class WorkerJudge:
         return f"Use smaller inputs, take slow work out of the file, or give it more time: {more}."
 
     async def baselines(self) -> Baselines:
-        """Have torch.compile make what was asked for, and return the times of the reference; finalists wait for it.
-
-        Raises
-        ------
-        BadInput, Fault
-            As for `evaluate`.
-        """
+        """Have torch.compile make what was asked for, and return the times of the reference; finalists wait for it."""
         s = self._settings
         return _read(await self._ask("baselines", {}, 2 * s.compile_timeout_s + self._limit_s(s.rounds)), Baselines)
 
@@ -243,13 +237,7 @@ class WorkerJudge:
         return await self._judge("evaluate", candidate, self._settings.rounds)
 
     async def glance(self, candidate: Candidate) -> Verdict:
-        """Run a candidate on one case and time it in few rounds; nothing is told of its steps.
-
-        Raises
-        ------
-        BadInput, Fault
-            As for `evaluate`.
-        """
+        """Run a candidate on one case and time it in few rounds; nothing is told of its steps."""
         return await self._judge("evaluate", candidate, self._settings.rounds, until="glance", tell=lambda text: None)
 
     async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
@@ -259,11 +247,6 @@ class WorkerJudge:
         ----------
         until
             `BUILD` calls it once and compares nothing, `VERIFY` times nothing, `TIME` takes no profile.
-
-        Raises
-        ------
-        BadInput, Fault
-            As for `evaluate`.
         """
         return await self._judge("evaluate", candidate, self._settings.rounds, until=until.value if until else "")
 
@@ -275,11 +258,6 @@ class WorkerJudge:
         tools
             Build it as stock torch does and, where the settings ask for them and a GPU is used, run it under the memory
             checker and the reader of hardware counters as well.
-
-        Raises
-        ------
-        BadInput, Fault
-            As for `evaluate`.
         """
         return await self._judge("confirm", candidate, self._settings.final_rounds, tools=tools)
 
@@ -294,11 +272,6 @@ class WorkerJudge:
             The whole file after the edit.
         qualname
             The class that the edit brings.
-
-        Raises
-        ------
-        BadInput, Fault
-            As for `evaluate`.
         """
         known = await asyncio.to_thread(told, text)
         params = {"path": path, "text": text, "qualname": qualname, "told": to_wire(known)}

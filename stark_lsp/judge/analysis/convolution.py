@@ -63,13 +63,7 @@ def grid(*given: Any, cdiv: Any) -> tuple[Any, int, int]:
 
 @functools.cache
 def register() -> None:
-    """Have Inductor write `stark::convolved`, `stark::spread` and `stark::direct`.
-
-    Raises
-    ------
-    ImportError, AttributeError, TypeError
-        This version of torch has other templates.
-    """
+    """Have Inductor write `stark::convolved`, `stark::spread` and `stark::direct`; raises what `template` does."""
     from torch._inductor import ir
     from torch._inductor.lowering import register_lowering
 

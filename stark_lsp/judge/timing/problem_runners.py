@@ -68,7 +68,10 @@ def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: 
 
 @dataclass(eq=False)
 class Bench:
-    """Times modules in runners, and keeps those of the reference."""
+    """Times modules in runners, and keeps those of the reference.
+
+    What needs one of the reference raises what `held` does.
+    """
 
     reference: Reference
     """The prepared reference."""
@@ -126,13 +129,7 @@ class Bench:
         ahead.shutdown(wait=False)
 
     def compile(self, name: str) -> None:
-        """Have torch.compile make one of `COMPILED`, beside whatever goes on; it rests while something is timed.
-
-        Raises
-        ------
-        RunnerFailure
-            See `held`.
-        """
+        """Have torch.compile make one of `COMPILED`, beside whatever goes on; it rests while something is timed."""
         begun = self._begun.pop(name, None)
         timer = begun.result() if begun is not None else self._start_reference(name)
         with self._lock:
@@ -142,10 +139,6 @@ class Bench:
         """Return by what share of the original's result one of `COMPILED` is off, for the first inputs; 0 if unknown.
 
         It is made by `compile`. Rounding, also that of half precision, is a small share of it.
-
-        Raises
-        ------
-        RunnerFailure
         """
         timer, case, reference = self.held(name), self.reference.cases[0], self.reference
         if reference.draws or reference.plan.large:
@@ -229,13 +222,7 @@ class Bench:
         self.pool.end_ahead(RUNNER)
 
     def eager(self, rounds: int) -> list[Timer]:
-        """Return the processes of eager that take turns in so many rounds, started when need be.
-
-        Raises
-        ------
-        RunnerFailure
-            See `held`.
-        """
+        """Return the processes of eager that take turns in so many rounds, started when need be."""
         return [self.held(name) for name in self._eager_names(rounds)]
 
     def _eager_names(self, rounds: int) -> list[str]:
@@ -243,13 +230,7 @@ class Bench:
         return ["eager", TWIN] if self.reference.plan.twin and rounds >= FEWEST else ["eager"]
 
     def side(self, name: str, plan: Plan) -> Side:
-        """Return what times one round of a plan of `eager` or of one of `COMPILED`.
-
-        Raises
-        ------
-        RunnerFailure
-            See `held`.
-        """
+        """Return what times one round of a plan of `eager` or of one of `COMPILED`."""
         timers = self.eager(plan.rounds) if name == "eager" else [self.held(name)]
 
         def once(index: int) -> list[float]:
@@ -313,11 +294,6 @@ class Bench:
         ----------
         most
             See `Recheck`; of large outputs it may be fewer.
-
-        Raises
-        ------
-        RunnerFailure
-            See `held`.
         """
         reference, looks = self.reference, min(most, self.reference.plan.looks)
         first = reference.cases[0]

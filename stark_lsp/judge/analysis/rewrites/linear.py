@@ -21,11 +21,6 @@ class Reduction(Rule):
     """A sum or mean over a part of what a linear map gives.
 
     Within it values keep all their dimensions: those that are summed have one element, or as many as there are groups.
-
-    Raises
-    ------
-    Cannot
-        The rule does not fit this node.
     """
 
     def __init__(self, graph: torch.fx.Graph, node: Node, made: list[Node]) -> None:
