@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
 from stark_lsp.core.settings import EvaluationSettings
@@ -105,10 +106,17 @@ async def judging(
         await judge.close()
 
 
-async def prepare(problem: Problem, folder: Path, **options: object) -> Reference:
+@asynccontextmanager
+async def preparing(problem: Problem, folder: Path, **options: Any) -> AsyncIterator[tuple[WorkerJudge, Reference]]:
+    """Open a judge, see `judging`, and have it prepare the problem."""
+    async with judging(problem, folder, **options) as (judge, _):
+        yield judge, await judge.prepare(lambda text: None)
+
+
+async def prepare(problem: Problem, folder: Path, **options: Any) -> Reference:
     """Prepare a problem and close the judge again."""
-    async with judging(problem, folder, **options) as (judge, _):  # type: ignore[arg-type]
-        return await judge.prepare(lambda text: None)
+    async with preparing(problem, folder, **options) as (_, reference):
+        return reference
 
 
 def candidate_with(forward: str, *, before: str = "", n: str = "n") -> str:

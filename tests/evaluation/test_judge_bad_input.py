@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from judge_cases import QUICK, RAW, REFERENCE, candidate_with, judging, make_problem, prepare
+from judge_cases import QUICK, RAW, REFERENCE, candidate_with, make_problem, prepare, preparing
 
 from stark_lsp.contract.errors import Bad
 from stark_lsp.core.candidate import Candidate
@@ -123,8 +123,7 @@ async def test_a_program_that_is_no_python_is_a_fault_with_its_name(tmp_path: Pa
 async def test_a_missing_compiler_is_a_fault_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
-        reference = await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py"), tmp_path) as (judge, reference):
         assert reference.environment.compiler is None
         with pytest.raises(Fault) as caught:
             await judge.evaluate(Candidate(RAW))
@@ -197,8 +196,7 @@ def get_inputs():
     return {"pair": pair, "extra": {"shift": torch.randn(8)}, "names": ("a", "b")}
 """
     problem = make_problem(package / "block.py", text, qualname="Block")
-    async with judging(problem, tmp_path, settings=QUICK) as (judge, _):
-        reference = await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=QUICK) as (judge, reference):
         assert reference.outputs == ("float32[4x8]",) * 3
         verdict = await judge.evaluate(Candidate(text.replace("class Block", "class BlockNew"), class_name="BlockNew"))
         assert verdict.status is Status.OK, verdict

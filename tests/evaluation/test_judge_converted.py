@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from judge_cases import judging, make_problem
+from judge_cases import make_problem, preparing
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import InputSpec
@@ -34,8 +34,7 @@ async def test_candidates_are_converted_as_the_original(tmp_path: Path, dtype: s
     table = {"class": "Model", "dtype": dtype, "args": [{"shape": [32, 64], "dtype": "bfloat16"}]}
     problem = make_problem(tmp_path / "model.py", REFERENCE, inputs=InputSpec(InputSource.TABLE, table=table))
     right = REFERENCE.replace("Model", "ModelNew").replace("F.silu(x)", "F.silu(x.float()).to(x.dtype)")
-    async with judging(problem, tmp_path) as (judge, _):
-        prepared = await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path) as (judge, prepared):
         verdict = await judge.evaluate(Candidate(right))
     assert prepared.environment.weights_dtype == dtype
     assert prepared.outputs == (f"{dtype}[32x64]",)
@@ -71,8 +70,7 @@ async def test_a_class_is_called_under_autocast_as_its_table_says(tmp_path: Path
     inputs = InputSpec(InputSource.FUNCTIONS, "get_inputs", table={"class": "Model", "autocast": "bfloat16"})
     problem = make_problem(tmp_path / "model.py", CALLED, inputs=inputs)
     right = CALLED.replace("Model", "ModelNew").replace("    def forward(self, x):\n", GUARDED)
-    async with judging(problem, tmp_path) as (judge, _):
-        prepared = await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path) as (judge, prepared):
         verdict = await judge.evaluate(Candidate(right))
         lower = await judge.evaluate(Candidate(right.replace("return x +", "return x.bfloat16() +")))
     assert prepared.environment.autocast == "bfloat16"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from judge_cases import THOROUGH, candidate_with, judging, make_problem, prepare
+from judge_cases import THOROUGH, candidate_with, make_problem, prepare, preparing
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Degenerate
@@ -26,8 +26,7 @@ RESULT = "torch.relu(x * self.weight + 1.0)"
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerJudge]:
     folder = tmp_path_factory.mktemp("correctness")
-    async with judging(make_problem(folder / "model.py"), folder, settings=SETTINGS) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(folder / "model.py"), folder, settings=SETTINGS) as (judge, _):
         yield judge
 
 
@@ -112,8 +111,7 @@ def get_init_inputs():
 async def test_training_compares_gradients_and_times_forward_and_backward(tmp_path: Path) -> None:
     problem = replace(make_problem(tmp_path / "model.py", LINEAR), mode=Mode.TRAINING)
     new = LINEAR.replace("class Model", "class ModelNew")
-    async with judging(problem, tmp_path, settings=SETTINGS) as (judge, _):
-        reference = await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=SETTINGS) as (judge, reference):
         assert reference.baselines.eager.median_ms > 0
         verdict = await judge.evaluate(Candidate(new))
         assert verdict.status is Status.OK, verdict
@@ -141,8 +139,7 @@ def get_inputs():
 async def test_a_class_without_parameters_has_gradients_of_its_inputs(tmp_path: Path) -> None:
     new = SWIGLU.replace("class Model", "class ModelNew")
     without = new.replace("    def forward", "    @torch.no_grad()\n    def forward")
-    async with judging(make_problem(tmp_path / "model.py", SWIGLU), tmp_path, settings=SETTINGS) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py", SWIGLU), tmp_path, settings=SETTINGS) as (judge, _):
         assert (await judge.evaluate(Candidate(new))).status is Status.OK
         wrong = await judge.evaluate(Candidate(without))
         assert wrong.status is Status.WRONG_RESULT, wrong
@@ -176,8 +173,7 @@ def get_init_inputs():
 @pytest.mark.slow
 @pytest.mark.ci
 async def test_what_each_call_moves_is_as_at_first_in_each_call_also_where_it_is_timed(tmp_path: Path) -> None:
-    async with judging(make_problem(tmp_path / "model.py", STATEFUL), tmp_path, settings=SETTINGS) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py", STATEFUL), tmp_path, settings=SETTINGS) as (judge, _):
         new = STATEFUL.replace("class Model", "class ModelNew")
         verdict = await judge.evaluate(
             Candidate(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from judge_cases import QUICK, RAW, REFERENCE, judging, make_problem
+from judge_cases import QUICK, RAW, REFERENCE, judging, make_problem, preparing
 
 from stark_lsp.core.verdict import EditCheck
 from stark_lsp.evaluation.judge import WorkerJudge
@@ -39,8 +39,7 @@ async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
     (package / "scale.py").write_text("SHIFT = 1.0\n")
     path = package / "model.py"
     path.write_text(TEXT)
-    async with judging(make_problem(path, TEXT), folder, settings=SETTINGS) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(path, TEXT), folder, settings=SETTINGS) as (judge, _):
         yield judge, path
 
 

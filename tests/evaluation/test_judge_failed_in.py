@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from judge_cases import HONEST, QUICK, RAW, candidate_with, judging, make_problem
+from judge_cases import HONEST, QUICK, RAW, candidate_with, make_problem, preparing
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
@@ -32,8 +32,7 @@ exec sleep 31415.8
 async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerJudge]:
     folder = tmp_path_factory.mktemp("failed-in")
     settings = replace(QUICK, run_timeout_s=8.0)
-    async with judging(make_problem(folder / "model.py"), folder, settings=settings) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(folder / "model.py"), folder, settings=settings) as (judge, _):
         yield judge
 
 
@@ -60,8 +59,7 @@ async def test_a_build_that_was_stopped_is_told_from_a_run_that_was(
     program.chmod(0o755)
     monkeypatch.setenv("CXX", str(program))
     settings = replace(QUICK, build_timeout_s=1.0)
-    async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=settings) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py"), tmp_path, settings=settings) as (judge, _):
         verdict = await judge.evaluate(Candidate(RAW))
     assert (verdict.status, verdict.failed_in) == (Status.TIMED_OUT, Stage.BUILD), verdict
     assert "verify" in dict(verdict.stages_s), "it was built when it was first called"

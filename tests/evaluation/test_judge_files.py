@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from judge_cases import judging, make_problem
+from judge_cases import make_problem, preparing
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
@@ -42,8 +42,7 @@ async def test_a_class_that_reads_files_of_its_project_is_judged_with_candidates
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text, encoding="utf-8")
     new = READS.replace("class Model", "class ModelNew")
-    async with judging(make_problem(project / "net" / "model.py", READS), tmp_path) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(project / "net" / "model.py", READS), tmp_path) as (judge, _):
         verdict = await judge.evaluate(Candidate(new))
         assert verdict.status is Status.OK, verdict
         other = await judge.evaluate(Candidate(new.replace("scale.json", "other.json")))

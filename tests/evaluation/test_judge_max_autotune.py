@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_cases import QUICK, REFERENCE, judging, make_problem
+from judge_cases import QUICK, REFERENCE, judging, make_problem, preparing
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.settings import EvaluationSettings
@@ -56,8 +56,7 @@ BREAKS_THE_COMPILER = REFERENCE.replace(
 @pytest.mark.slow
 async def test_where_max_autotune_fails_the_reason_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     problem = make_problem(tmp_path / "model.py", BREAKS_THE_COMPILER)
-    async with judging(problem, tmp_path, settings=AUTOTUNED) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=AUTOTUNED) as (judge, _):
         baselines = await judge.baselines()
         assert baselines.max_autotune is None
         assert baselines.max_autotune_message.startswith("torch.compile (max-autotune) failed: ")
@@ -74,8 +73,7 @@ async def test_with_what_torch_compile_gets_wrong_nothing_is_compared(mode: Mode
     wrong = REFERENCE.replace("return ", "x = x * (1.5 if torch.compiler.is_compiling() else 1.0)\n        return ", 1)
     problem = replace(make_problem(tmp_path / "model.py", wrong), mode=mode)
     settings = replace(AUTOTUNED, max_autotune=False, compile_baseline=True)
-    async with judging(problem, tmp_path, settings=settings) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=settings) as (judge, _):
         baselines = await judge.baselines()
         assert baselines.compile is None
         assert baselines.compile_message.startswith("torch.compile gives another result than the class itself, off by ")
@@ -91,8 +89,7 @@ async def test_state_that_steps_move_makes_torch_compile_not_wrong(tmp_path: Pat
         "        return torch", "        self.seen.mul_(0.5).add_(x.detach().mean(0))\n        return torch"
     )
     problem = replace(make_problem(tmp_path / "model.py", text), mode=Mode.TRAINING)
-    async with judging(problem, tmp_path, settings=COMPILED) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=COMPILED) as (judge, _):
         baselines = await judge.baselines()
         assert (baselines.compile_message, baselines.compile is None) == ("", False)
 
@@ -109,8 +106,7 @@ HANGS = REFERENCE.replace(
 async def test_what_nobody_waits_for_any_more_is_ended_and_not_compared_with(soon: float, tmp_path: Path) -> None:
     problem = make_problem(tmp_path / "model.py", HANGS)
     settings = replace(AUTOTUNED, max_autotune=False, compile_baseline=True)
-    async with judging(problem, tmp_path, settings=settings) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=settings) as (judge, _):
         compiling = asyncio.create_task(judge.baselines())
         await asyncio.sleep(soon)
         compiling.cancel()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_cases import QUICK, judging, make_problem
+from judge_cases import QUICK, make_problem, preparing
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
@@ -40,8 +40,7 @@ CANDIDATE = REFERENCE.partition("def get_inputs")[0].replace("Model", "ModelNew"
 @pytest.mark.slow
 async def test_modules_and_partial_calls_reach_a_candidate(tmp_path: Path) -> None:
     settings = replace(QUICK, special_inputs=False, profile=False)
-    async with judging(make_problem(tmp_path / "model.py", REFERENCE), tmp_path, settings=settings) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py", REFERENCE), tmp_path, settings=settings) as (judge, _):
         right = await judge.evaluate(Candidate(CANDIDATE.replace("self.fn(x)) + x", "self.fn(x)).add(x)")))
         wrong = await judge.evaluate(Candidate(CANDIDATE.replace("norm(64)", "nn.LayerNorm(64, eps=1.0)")))
     assert (right.status, wrong.status) == (Status.OK, Status.WRONG_RESULT)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, REFERENCE, candidate_with, judging, make_problem
+from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, REFERENCE, candidate_with, make_problem, preparing
 
 from stark_lsp.contract.process_trees import descendants, parents
 from stark_lsp.core.candidate import Candidate
@@ -70,8 +70,7 @@ def compilers(judge: WorkerJudge) -> list[int]:
 @pytest.mark.slow
 async def test_an_endless_forward_pass_is_stopped_and_the_next_candidate_is_judged(tmp_path: Path) -> None:
     settings = replace(QUICK, run_timeout_s=2.0)
-    async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=settings) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py"), tmp_path, settings=settings) as (judge, _):
         verdict = await judge.evaluate(Candidate(candidate_with("while True:\n    pass")))
         assert verdict.status is Status.TIMED_OUT, verdict
         assert "2 s" in verdict.message
@@ -91,16 +90,14 @@ async def test_a_build_that_was_killed_does_not_hang_the_next_one(
     with monkeypatch.context() as patch:
         patch.setenv("CXX", str(program))
         settings = replace(QUICK, build_timeout_s=10.0)
-        async with judging(problem, tmp_path, settings=settings) as (judge, _):
-            await judge.prepare(lambda text: None)
+        async with preparing(problem, tmp_path, settings=settings) as (judge, _):
             task = asyncio.create_task(judge.evaluate(Candidate(RAW)))
             await until(lambda: compilers(judge))
             verdict = await task
             assert verdict.status is Status.TIMED_OUT, verdict
             assert "compiling" in verdict.message
             assert not compilers(judge)
-    async with judging(problem, tmp_path) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path) as (judge, _):
         assert (await judge.evaluate(Candidate(RAW))).status is Status.OK
 
 
@@ -112,8 +109,7 @@ async def test_a_killed_worker_is_one_fault_and_the_next_calls_are_judged_by_ano
     told: list[str] = []
     settings = replace(QUICK, run_timeout_s=8.0)
     problem = make_problem(tmp_path / "model.py")
-    async with judging(problem, tmp_path, settings=settings, notice=told.append) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=settings, notice=told.append) as (judge, _):
         assert judge.pid is not None
         first = judge.pid
         below = descendants(first)
@@ -137,8 +133,7 @@ async def test_a_killed_worker_is_one_fault_and_the_next_calls_are_judged_by_ano
 
 @pytest.mark.slow
 async def test_a_judge_that_is_closed_while_a_worker_is_started_again_leaves_nothing(tmp_path: Path) -> None:
-    async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
         first = judge.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -156,8 +151,7 @@ async def test_a_judge_that_is_closed_while_a_worker_is_started_again_leaves_not
 
 @pytest.mark.slow
 async def test_a_lost_reference_process_is_started_again(tmp_path: Path) -> None:
-    async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
         assert judge.pid is not None
         worker = descendants(judge.pid)[0]
         below = descendants(worker)
@@ -180,8 +174,7 @@ from stark_lsp.core.candidate import Candidate
 
 async def main():
     folder = Path({folder!r})
-    async with judging(make_problem(folder / "model.py"), folder) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(folder / "model.py"), folder) as (judge, _):
         print(judge.pid, flush=True)
         await judge.evaluate(Candidate(candidate_with("while True:\\n    pass")))
 
@@ -211,8 +204,7 @@ async def test_nothing_is_left_of_an_accepted_candidate_nor_of_a_judge_that_is_c
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("CXX", str(slow_compiler(tmp_path)))
-    async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
         await judge_and_look(judge, tmp_path)
         await close_while_it_builds(judge)
 
@@ -268,8 +260,7 @@ async def test_what_torch_compile_writes_is_given_up_when_nobody_waits_for_it(tm
     path.write_text(text)
     problem, told = make_problem(path, text), []
     settings = replace(QUICK, compile_baseline=True)
-    async with judging(problem, tmp_path, settings=settings, notice=told.append) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=settings, notice=told.append) as (judge, _):
         writing = asyncio.ensure_future(judge.written({}))
         await until(lambda: any(text.startswith("Reading what") for text in told))
         writing.cancel()

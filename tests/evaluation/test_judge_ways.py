@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_cases import QUICK, THOROUGH, judging, make_problem
+from judge_cases import QUICK, THOROUGH, judging, make_problem, preparing
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import Mode
@@ -63,8 +63,7 @@ async def test_who_lacks_memory_for_backward_alone_is_not_blamed(tmp_path: Path)
         "{}", 'torch.OutOfMemoryError("Tried to allocate")'
     )
     source = MODULE.format(body="Relu.apply(x, self.weight)").replace("class Model", full + "class ModelNew")
-    async with judging(make_problem(tmp_path / "model.py", plain), tmp_path, settings=THOROUGH) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(make_problem(tmp_path / "model.py", plain), tmp_path, settings=THOROUGH) as (judge, _):
         verdict = await judge.confirm(Candidate(source.replace("slowly(gradient", "(gradient")))
     assert verdict.status is Status.OK, verdict
     assert verdict.speedup_with_backward is None
@@ -90,8 +89,7 @@ async def test_each_side_is_called_in_the_way_that_is_told(tmp_path: Path) -> No
     quick = MODULE.format(body="Relu.apply(x, self.weight)").replace("class Model", FUNCTION + "class ModelNew")
     settings = replace(THOROUGH, rounds=8, final_rounds=8, target_error=0.0)
     problem = make_problem(tmp_path / "model.py", slow)
-    async with judging(problem, tmp_path, settings=settings) as (judge, _):
-        await judge.prepare(lambda text: None)
+    async with preparing(problem, tmp_path, settings=settings) as (judge, _):
         first = await judge.evaluate(Candidate(quick))
         assert (first.speedup_without_gradients, first.speedup_with_backward) == (None, None)
         verdict = await judge.confirm(Candidate(quick))
