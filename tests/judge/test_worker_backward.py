@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from verify_cases import finding, make_reference, verify
+from verify_cases import assert_refused, finding, make_reference, verify
 
 from stark_lsp.judge.correctness.backward import DRAWS, Backward
 from stark_lsp.judge.correctness.classify import Failed
@@ -53,9 +53,7 @@ def test_gradients_by_a_function_of_its_own_are_right(tmp_path: Path) -> None:
 def test_a_wrong_formula_is_found(tmp_path: Path, slopes: str, words: str) -> None:
     reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
     before, body = FUNCTION.format(slopes=slopes), "return Twice.apply(x, self.weight)"
-    status, message = finding(reference, tmp_path / "candidate", body, init=WEIGHT, before=before)
-    assert status == "WRONG_RESULT"
-    assert words in message
+    assert_refused(reference, tmp_path / "candidate", body, words, init=WEIGHT, before=before)
 
 
 def test_one_lost_row_of_a_thousand_is_found(tmp_path: Path) -> None:
@@ -63,9 +61,9 @@ def test_one_lost_row_of_a_thousand_is_found(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "reference", BODY, inputs, init=init, gradients=True)
     slopes = "torch.cat([(passed * weight)[:1000], 0 * passed[1000:]]), (passed * x + gradient).sum(0)"
     before, body = FUNCTION.format(slopes=slopes), "return Twice.apply(x, self.weight)"
-    status, message = finding(reference, tmp_path / "candidate", body, init=init, before=before)
-    assert status == "WRONG_RESULT"
-    assert "gradient of input 1 is wrong: off by 3%" in message
+    assert_refused(
+        reference, tmp_path / "candidate", body, "gradient of input 1 is wrong: off by 3%", init=init, before=before
+    )
 
 
 def test_gradients_that_rounding_moves_a_little_are_drawn_twice_and_others_go_on(
@@ -233,11 +231,8 @@ class Both(torch.autograd.Function):
         return one * weight + second, (one * x + second).sum(0)
 """
     nothing = before.format(none="None, None")
-    status, message = finding(
-        reference, tmp_path / "n", "return Both.apply(x, self.weight)", init=WEIGHT, before=nothing
-    )
-    assert status == "WRONG_RESULT"
-    assert "other results have none" in message
+    body = "return Both.apply(x, self.weight)"
+    assert_refused(reference, tmp_path / "n", body, "other results have none", init=WEIGHT, before=nothing)
     right = before.format(none="one * weight, (one * x).sum(0)")
     verify(reference, tmp_path / "r", "return Both.apply(x, self.weight)", init=WEIGHT, before=right)
 
@@ -248,9 +243,7 @@ def test_what_came_before_an_input_is_not_differentiated_again(tmp_path: Path) -
     body = "return Form.apply(x, self.lin.weight, self.lin.bias, self.gamma, self)"
     through = {**RIGHTLY, "cut": f"one if one.requires_grad else {CUT}"}
     kept = SAVES.format(**{**through, "kept": ", retain_graph=True"})
-    status, message = finding(reference, tmp_path / "candidate", body, init=LINEAR, before=kept)
-    assert status == "WRONG_RESULT"
-    assert "as in m(m(x))" in message
+    assert_refused(reference, tmp_path / "candidate", body, "as in m(m(x))", init=LINEAR, before=kept)
     with pytest.raises(RuntimeError, match="a second time"):
         verify(reference, tmp_path / "freed", body, init=LINEAR, before=SAVES.format(**through))
 
@@ -267,9 +260,7 @@ def test_what_flows_into_a_complex_output_is_complex(tmp_path: Path) -> None:
 def test_a_step_has_the_outputs_of_the_original_too(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
     body = f"{BODY} + (1.0 if x.requires_grad else 0.0)"
-    status, message = finding(reference, tmp_path / "candidate", body, init=WEIGHT)
-    assert status == "WRONG_RESULT"
-    assert "Its output is wrong" in message
+    assert_refused(reference, tmp_path / "candidate", body, "Its output is wrong", init=WEIGHT)
 
 
 def test_a_result_without_a_gradient_is_wrong(tmp_path: Path) -> None:
@@ -293,9 +284,8 @@ def test_inputs_have_gradients_where_there_are_no_parameters(tmp_path: Path) -> 
     swish = "return x * torch.sigmoid(x)"
     reference = make_reference(tmp_path / "reference", swish, "torch.randn(16, 8)", gradients=True)
     assert finding(reference, tmp_path / "right", "return F.silu(x)") == ("OK", "")
-    status, message = finding(reference, tmp_path / "wrong", "return x * torch.sigmoid(x).detach()")
-    assert status == "WRONG_RESULT"
-    assert "gradient of input 1 is wrong: off by" in message
+    body = "return x * torch.sigmoid(x).detach()"
+    assert_refused(reference, tmp_path / "wrong", body, "gradient of input 1 is wrong: off by")
     with pytest.raises(NoGradient, match=r"torch\.autograd\.Function"):
         verify(reference, tmp_path / "none", f"with torch.no_grad():\n    {swish}")
 
@@ -311,9 +301,8 @@ def test_a_result_that_no_gradient_leads_back_from_needs_none(tmp_path: Path, bo
 def test_what_differs_without_gradients_alone_is_found(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
     body = f"{BODY} if torch.is_grad_enabled() else x"
-    status, message = finding(reference, tmp_path / "candidate", body.replace("return ", "return (") + ")", init=WEIGHT)
-    assert status == "WRONG_RESULT"
-    assert "under torch.no_grad()" in message
+    body = body.replace("return ", "return (") + ")"
+    assert_refused(reference, tmp_path / "candidate", body, "under torch.no_grad()", init=WEIGHT)
 
 
 def test_layers_of_torch_compute_as_they_do_where_gradients_are_recorded(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from verify_cases import finding, make_reference
+from verify_cases import assert_refused, finding, make_reference
 
 from stark_lsp.judge.correctness.state import State
 
@@ -79,9 +79,7 @@ def test_what_a_call_leaves_is_compared(init: str, original: str, wrong: str, na
     reference = make_reference(tmp_path / "r", original, "torch.randn(8, 24)", init=init, gradients=True)
     assert not any("not compared" in note for note in reference.notes)
     assert finding(reference, tmp_path / "same", original, init=init) == ("OK", "")
-    status, message = finding(reference, tmp_path / "wrong", wrong, init=init)
-    assert status == "WRONG_RESULT"
-    assert named in message
+    assert_refused(reference, tmp_path / "wrong", wrong, named, init=init)
 
 
 def test_each_call_begins_with_the_buffers_of_the_first(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from verify_cases import finding, make_reference, verify
+from verify_cases import assert_refused, finding, make_reference, verify
 
 from stark_lsp.judge.inputs import fair
 from stark_lsp.judge.inputs.cases import CaseKind
@@ -49,12 +49,9 @@ def test_large_inputs_are_checked_with_a_small_part_of_their_batch(
     rows = {case.outputs.tensors[0].shape[0] for case in reference.special if case.kind is not CaseKind.BATCH}
     assert rows == {49}
     assert not reference.notes
-    status, message = finding(reference, tmp_path / "c", "return x * 2.0")
-    assert status == "NOT_FINITE"
-    assert "infinities" in message
-    status, message = finding(reference, tmp_path / "c", "return x.as_strided(x.shape, (24, 1)).mul(2).clamp(-12, 12)")
-    assert status == "NOT_FINITE"
-    assert "not contiguous" in message
+    assert_refused(reference, tmp_path / "c", "return x * 2.0", "infinities", status="NOT_FINITE")
+    body = "return x.as_strided(x.shape, (24, 1)).mul(2).clamp(-12, 12)"
+    assert_refused(reference, tmp_path / "c", body, "not contiguous", status="NOT_FINITE")
     assert finding(reference, tmp_path / "c", "return torch.clamp(x + x, -12, 12)") == ("OK", "")
 
 
@@ -78,9 +75,8 @@ def test_a_part_of_the_batch_is_also_checked_with_other_weights(
     reference = make_reference(tmp_path / "r", "return self.norm(x)", "torch.randn(400, 24)", init=init, seeds=1)
     moved = [case for case in reference.special if case.trained]
     assert [case.kind for case in moved] == [CaseKind.BATCH, CaseKind.EDGE, CaseKind.LARGE]
-    status, message = finding(reference, tmp_path / "c", "return F.layer_norm(x, (24,))", init=init)
-    assert status == "WRONG_RESULT"
-    assert "batch of 49 instead of 400, and with other weights" in message
+    body = "return F.layer_norm(x, (24,))"
+    assert_refused(reference, tmp_path / "c", body, "batch of 49 instead of 400, and with other weights", init=init)
     body = "c = x - x.mean(1, keepdim=True)\nr = torch.rsqrt((c * c).mean(1, keepdim=True) + 1e-5)\n"
     body += "return torch.addcmul(self.norm.bias, c * r, self.norm.weight)"
     assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
@@ -143,18 +139,17 @@ def test_a_fixed_input_of_zeros_is_not_left_at_zero(tmp_path: Path) -> None:
     inputs = "torch.randn(8, 32), torch.zeros(8, 32)"
     reference = make_reference(tmp_path / "r", "return torch.tanh(x + h)", inputs, arguments="x, h")
     wrong = "return torch.where((h == 1).any(), torch.tanh(x), torch.tanh(x + h))"
-    status, message = finding(reference, tmp_path / "c", wrong, arguments="x, h")
-    assert status == "WRONG_RESULT"
-    assert "another pattern of zeros and ones" in message
+    assert_refused(reference, tmp_path / "c", wrong, "another pattern of zeros and ones", arguments="x, h")
 
 
 def test_inputs_of_one_sign_get_the_other(tmp_path: Path) -> None:
     init = "self.w = nn.Linear(32, 32)\n"
     body = "return self.w(torch.relu(x).abs().sqrt())"
     reference = make_reference(tmp_path / "r", body, "torch.rand(16, 32)", init=init)
-    status, message = finding(reference, tmp_path / "c", "return self.w(x.sqrt())", init=init)
-    assert status == "NOT_FINITE"
-    assert "with negative values among the inputs" in message
+    body = "return self.w(x.sqrt())"
+    assert_refused(
+        reference, tmp_path / "c", body, "with negative values among the inputs", init=init, status="NOT_FINITE"
+    )
     assert finding(reference, tmp_path / "c", "return self.w(x.clamp_min(0) ** 0.5)", init=init) == ("OK", "")
 
 
@@ -163,9 +158,7 @@ def test_signs_are_flipped_where_taking_the_mean_away_is_no_good(tmp_path: Path)
     body = "return torch.sqrt(x * x - 1) * x.sign()"
     reference = make_reference(tmp_path / "r", body, "torch.rand(16, 32) + 1")
     wrong = "return torch.sqrt(x * x - 1) * torch.where(x.abs() < 9, 1, x.sign())"
-    status, message = finding(reference, tmp_path / "c", wrong)
-    assert status == "WRONG_RESULT"
-    assert "with the signs flipped" in message
+    assert_refused(reference, tmp_path / "c", wrong, "with the signs flipped")
     assert finding(reference, tmp_path / "c", "return torch.copysign(torch.sqrt((x + 1) * (x - 1)), x)") == ("OK", "")
 
 
@@ -188,9 +181,7 @@ def test_a_mean_does_not_hide_lower_precision(averaged: Reference, tmp_path: Pat
     body = f"w = x.contiguous().view(torch.int32)\nw = {cut}\n"
     body += "h = torch.where(x.isfinite() & (x != 0), w.view(torch.float32), x)\nm = h.mean((1, 2))\n"
     body += "return torch.sigmoid(m * 3.0 + (h * h).mean((1, 2)))"
-    status, message = finding(averaged, tmp_path, body)
-    assert status == "WRONG_RESULT", message
-    assert "last bits are all alike" in message
+    assert_refused(averaged, tmp_path, body, "last bits are all alike")
 
 
 @pytest.mark.parametrize(
@@ -225,9 +216,7 @@ def test_a_weight_that_only_large_values_show_is_found_out(tmp_path: Path) -> No
         "x * (self.bn.weight * (self.bn.running_var + 1e-5).rsqrt())[:, None, None]",
     ):
         body = f"return self.ln(F.hardtanh({wrong}, -6.0, 6.0))"
-        status, message = finding(reference, tmp_path / "c", body, init=init)
-        assert status == "WRONG_RESULT"
-        assert "and with other weights than the constructor gives" in message
+        assert_refused(reference, tmp_path / "c", body, "and with other weights than the constructor gives", init=init)
     body = "s = self.bn.weight * torch.rsqrt(self.bn.running_var + self.bn.eps)\n"
     body += "t = self.bn.bias - self.bn.running_mean * s\n"
     body += "return self.ln(torch.addcmul(t[:, None, None], x, s[:, None, None]).clamp(-6, 6))"

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from verify_cases import finding, make_reference
+from verify_cases import assert_refused, finding, make_reference
 
 from stark_lsp.judge.reference import modules
 from stark_lsp.judge.reference.reference import Reference
@@ -30,9 +30,7 @@ def test_weights_that_are_packed_once_are_found_out(reference: Reference, tmp_pa
         self.packed = self.weight.detach().t().contiguous()
     return torch.relu(x @ self.packed.t())
     """
-    status, message = finding(reference, tmp_path, body, init=PACKED)
-    assert status == "WRONG_RESULT"
-    assert "does not follow weights that are changed in place" in message
+    assert_refused(reference, tmp_path, body, "does not follow weights that are changed in place", init=PACKED)
 
 
 def test_weights_that_are_packed_again_when_they_change_are_honest(reference: Reference, tmp_path: Path) -> None:
@@ -67,9 +65,8 @@ def test_an_original_that_follows_loaded_weights_alone_is_not_asked_for_more(tmp
 
 
 def test_weights_that_are_packed_by_hooks_alone_are_found_out(reference: Reference, tmp_path: Path) -> None:
-    status, message = finding(reference, tmp_path, "return torch.relu(x @ self.packed)", init=HOOKED)
-    assert status == "WRONG_RESULT"
-    assert "changed in place, as an optimizer does" in message
+    body = "return torch.relu(x @ self.packed)"
+    assert_refused(reference, tmp_path, body, "changed in place, as an optimizer does", init=HOOKED)
 
 
 def test_a_weight_that_is_kept_transposed_is_loaded(reference: Reference, tmp_path: Path) -> None:

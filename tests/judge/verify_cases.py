@@ -164,3 +164,12 @@ def finding(reference: Reference, folder: Path, body: str, **options: Any) -> tu
     except Failed as failure:
         return failure.finding.status, failure.finding.message
     return "OK", ""
+
+
+def assert_refused(
+    reference: Reference, folder: Path, body: str, words: str, *, status: str = "WRONG_RESULT", **options: Any
+) -> None:
+    """Check that a candidate is found to be wrong, with the words in the message."""
+    found, message = finding(reference, folder, body, **options)
+    assert found == status, message
+    assert words in message
