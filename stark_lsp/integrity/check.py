@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
@@ -81,13 +82,11 @@ def _told(file: Source) -> Told:
 @lru_cache(maxsize=4)
 def _original(text: str, class_name: str) -> tuple[Source | None, frozenset[tuple[Rule, str]], frozenset[str]]:
     """Read the original and what is found in it; nothing if it is not known or cannot be read."""
-    try:
+    with contextlib.suppress(SyntaxError, RecursionError, MemoryError):
         if text and len(text) <= LONGEST:
             source = Source(text, class_name)
             facts = frozenset((one.rule, one.reason) for rule in RULES for one in rule(source))
             return source, facts, frozenset(note.reason for look in NOTES for note in look(source))
-    except (SyntaxError, RecursionError, MemoryError):
-        return None, frozenset(), frozenset()
     return None, frozenset(), frozenset()
 
 
