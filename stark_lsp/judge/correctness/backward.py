@@ -18,6 +18,7 @@ from ...contract.errors import Bad
 from ..reference import modules
 from ..transport import tensorfile, values
 from . import compare, stepping
+from .difference import wide
 from .nearby import moved
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Step:
         for name, limit in self.limits.items():
             expected, tensor = self.expected[name], given.get(name)
             # What loads the original's weights may call them otherwise.
-            renamed = [] if tensor is not None else [other for other, one in others.items() if _alike(expected, one)]
+            renamed = [other for other, one in others.items() if tensor is None and _off(expected, one) <= TOLERANCE]
             if renamed:
                 del others[renamed[0]]
                 continue
@@ -282,10 +283,6 @@ class Backward:
         return any(one.any() for name, one in self.expected.items() if name.startswith(compare.GRADIENT))
 
 
-def _alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
-    return found.shape == expected.shape and _off(expected, found) <= TOLERANCE
-
-
 def _steady(changes: list[float]) -> bool:
     """Whether a gradient says something; a change may be NaN."""
     return all(change <= STEADY for change in changes)
@@ -339,8 +336,6 @@ def _off(expected: torch.Tensor, found: torch.Tensor) -> float:
     """
     if expected.shape != found.shape:
         return math.inf
-    wide = torch.complex128 if expected.is_complex() or found.is_complex() else torch.float64
-    expected, found = expected.to(wide), found.to(wide)
-    size = float(torch.linalg.vector_norm(expected))
-    difference = float(torch.linalg.vector_norm(found - expected))
-    return difference / size if size else (0.0 if difference == 0.0 else float("inf"))
+    size = float(torch.linalg.vector_norm(wide(expected)))
+    difference = float(torch.linalg.vector_norm(wide(found) - wide(expected)))
+    return difference / size if size else (0.0 if difference == 0.0 else math.inf)
