@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from .rule import Cannot, Rule, aten, shape_of
+from .rule import Cannot, Rule, aten, define, shape_of
 
 WIDTHS = range(16, 129, 8)
 """Of a head: what a tile holds."""
@@ -39,12 +39,11 @@ def attention(
     return (weights @ v.to(wide)).to(q.dtype).contiguous()
 
 
-_LIBRARY = torch.library.Library("stark", "DEF")
-_LIBRARY.define(
-    "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool put, bool safe=False) -> Tensor"
+define(
+    "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool put, bool safe=False) -> Tensor",
+    attention,
+    lambda q, k, v, *more: q.new_empty((*q.shape[:-1], v.shape[-1])),
 )
-_LIBRARY.impl("attention", attention, "CompositeExplicitAutograd")
-_LIBRARY.impl("attention", lambda q, k, v, *more: q.new_empty((*q.shape[:-1], v.shape[-1])), "Meta")
 _CALL = torch.ops.stark.attention.default
 _ENDS = (-math.inf, 0.0)
 _FLASH = aten._scaled_dot_product_flash_attention.default

@@ -25,7 +25,7 @@ from torch.fx import Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .channels import Convolution, convolution_of, multiplications
-from .rule import Cannot, aten, for_each, shape_of
+from .rule import Cannot, aten, define, for_each, shape_of
 from .scaling import KEPT, ROUND, Scaling
 
 LEAST = 1 << 30
@@ -188,24 +188,18 @@ def _result_like(x: torch.Tensor, batch: int, count: int, sizes: list[int], last
     return x.new_empty(shape, dtype=torch.float32)
 
 
-_LIBRARY = torch.library.Library("stark", "FRAGMENT")
-for _schema, _meaning, _like in (
-    ("rounded(Tensor x, int[] padding, int channels, bool up) -> (Tensor, Tensor)", rounded, _rounded_like),
-    (
-        "convolved(Tensor x, Tensor filters, int[] stride, int[] dilation, int groups, bool last) -> Tensor",
-        convolved,
-        _convolved_like,
-    ),
-    (
-        "spread(Tensor x, Tensor filters, int[] start, int[] stride, int[] dilation, int[] front, int[] behind, "
-        "int groups, int[] sizes, bool last) -> Tensor",
-        spread,
-        _spread_like,
-    ),
-):
-    _LIBRARY.define(_schema)
-    _LIBRARY.impl(_meaning.__name__, _meaning, "CompositeExplicitAutograd")
-    _LIBRARY.impl(_meaning.__name__, _like, "Meta")
+define("rounded(Tensor x, int[] padding, int channels, bool up) -> (Tensor, Tensor)", rounded, _rounded_like)
+define(
+    "convolved(Tensor x, Tensor filters, int[] stride, int[] dilation, int groups, bool last) -> Tensor",
+    convolved,
+    _convolved_like,
+)
+define(
+    "spread(Tensor x, Tensor filters, int[] start, int[] stride, int[] dilation, int[] front, int[] behind, "
+    "int groups, int[] sizes, bool last) -> Tensor",
+    spread,
+    _spread_like,
+)
 
 
 class Convolutions(Scaling):

@@ -17,7 +17,7 @@ from torch.fx import Node
 
 from .channels import Convolution, convolution_of, multiplications
 from .convolutions import places, rounding_of
-from .rule import Cannot, aten, shape_of
+from .rule import Cannot, aten, define, shape_of
 from .scaling import KEPT, Scaling
 from .transposed import Transposed
 
@@ -56,12 +56,11 @@ def _direct_like(
     return x.new_empty((x.shape[0], high.shape[0], *places(sizes, high.shape[2:], stride, dilation)))
 
 
-_LIBRARY = torch.library.Library("stark", "FRAGMENT")
-_LIBRARY.define(
-    "direct(Tensor x, Tensor high, Tensor low, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
+define(
+    "direct(Tensor x, Tensor high, Tensor low, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor",
+    direct,
+    _direct_like,
 )
-_LIBRARY.impl("direct", direct, "CompositeExplicitAutograd")
-_LIBRARY.impl("direct", _direct_like, "Meta")
 
 
 class Direct(Scaling):

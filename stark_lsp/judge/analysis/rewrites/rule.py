@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,6 +11,15 @@ from torch.fx import Node
 aten = torch.ops.aten
 WIDE = (torch.float32, torch.float64)
 """In half precision a sum may be infinite where the original's mean is not, so no rule holds for all inputs there."""
+_LIBRARY = torch.library.Library("stark", "DEF")
+
+
+def define(schema: str, computed: Callable[..., Any], like: Callable[..., Any]) -> None:
+    """Make `torch.ops.stark.NAME`; `like` returns a tensor as the result is, without its values."""
+    name = schema.split("(")[0]
+    _LIBRARY.define(schema)
+    _LIBRARY.impl(name, computed, "CompositeExplicitAutograd")
+    _LIBRARY.impl(name, like, "Meta")
 
 
 class Cannot(Exception):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Node
 
-from .rule import Cannot, Rule, aten, shape_of
+from .rule import Cannot, Rule, aten, define, shape_of
 
 FEWEST, MOST = 2, 256
 """Rows; one is a matrix times a vector, at which cuBLAS is good."""
@@ -97,10 +97,7 @@ def _slim_like(x: torch.Tensor, other: torch.Tensor, parts: int) -> torch.Tensor
     return x.new_empty((parts, x.shape[0], other.shape[1]))
 
 
-_LIBRARY = torch.library.Library("stark", "FRAGMENT")
-_LIBRARY.define("slim(Tensor x, Tensor other, int parts) -> Tensor")
-_LIBRARY.impl("slim", slim, "CompositeExplicitAutograd")
-_LIBRARY.impl("slim", _slim_like, "Meta")
+define("slim(Tensor x, Tensor other, int parts) -> Tensor", slim, _slim_like)
 
 
 class Slim(Rule):

@@ -20,7 +20,7 @@ from torch.fx import Node
 
 from .channels import Convolution, convolution_of
 from .pools import MAXIMA, POOLS, pooled
-from .rule import Cannot, Rule, aten, shape_of
+from .rule import Cannot, Rule, aten, define, shape_of
 
 MOST = 64
 """Places of a window; the text of a kernel grows with them."""
@@ -40,10 +40,7 @@ def _like(x: torch.Tensor, weight: torch.Tensor, bias: Any, padding: list[int]) 
     return x.new_empty((*x.shape[:2], *sizes))
 
 
-_LIBRARY = torch.library.Library("stark", "FRAGMENT")
-_LIBRARY.define("depthwise(Tensor x, Tensor weight, Tensor? bias, int[] padding) -> Tensor")
-_LIBRARY.impl("depthwise", depthwise, "CompositeExplicitAutograd")
-_LIBRARY.impl("depthwise", _like, "Meta")
+define("depthwise(Tensor x, Tensor weight, Tensor? bias, int[] padding) -> Tensor", depthwise, _like)
 
 
 class Window(NamedTuple):
