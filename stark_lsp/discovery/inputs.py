@@ -64,18 +64,11 @@ class InputRules:
         return next((table for table in self.tables if names(table, self.path or "", qualname)), None)
 
     @cached_property
-    def special(self) -> bool:
-        """Whether there is any function for one class alone."""
-        return any(name.startswith(("get_inputs_for_", "get_init_inputs_for_")) for name in self.bound)
-
-    @cached_property
     def tables(self) -> list[FoundTable]:
         """The tables that may name a class."""
         return find_tables(self.path) if self.path is not None else []
 
     def _own(self, prefix: str, qualname: str) -> str | None:
-        if not self.special:
-            return None
         for suffix in (qualname.replace(".", "_"), qualname.rpartition(".")[2]):
             if prefix + suffix in self.bound:
                 return prefix + suffix

@@ -43,17 +43,14 @@ class Scope:
 
     def lookup(self, name: str) -> set[str]:
         """Return the paths of `name`, innermost scope first; empty if it is unknown."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
+        scope = self
+        while name not in scope.names and scope.parent is not None:
             scope = scope.parent
-        root: Scope = self
-        while root.parent is not None:
-            root = root.parent
+        if name in scope.names:
+            return scope.names[name]
         if not name[:1].isupper() and name not in ("nn", "torch"):
             return set()
-        return {f"{package}{'' if package.endswith('.') else '.'}{name}" for package in root.stars}
+        return {f"{package}{'' if package.endswith('.') else '.'}{name}" for package in scope.stars}
 
     def resolve(self, expression: ast.expr) -> set[str]:
         """Return what an expression such as `nn.Module` or `Base[T]` may stand for."""

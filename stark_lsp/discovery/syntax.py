@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import warnings
+from collections.abc import Iterator
 
 from stark_lsp.core.editing import keep_ends, split_lines
 from stark_lsp.core.parsing import BOM, LONGEST, ONE_AT_A_TIME, parse
@@ -92,39 +93,28 @@ def targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
     return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
 
 
+def _classes(statements: list[ast.stmt]) -> Iterator[ast.ClassDef]:
+    """Yield the classes among statements and in their blocks, those inside functions and other classes left out."""
+    for statement in statements:
+        if isinstance(statement, ast.ClassDef):
+            yield statement
+        elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for block in blocks(statement):
+                yield from _classes(block)
+
+
 def class_names(tree: ast.Module) -> list[str]:
     """Return the names of the classes at module level, in source order, each once."""
-    found: list[str] = []
-
-    def visit(statements: list[ast.stmt]) -> None:
-        for statement in statements:
-            if isinstance(statement, ast.ClassDef):
-                found.append(statement.name)
-            elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                for block in blocks(statement):
-                    visit(block)
-
-    visit(tree.body)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(cls.name for cls in _classes(tree.body)))
 
 
 def find_class(tree: ast.Module, qualname: str) -> list[ast.ClassDef]:
     """Return the definitions of `qualname`, in source order; classes inside functions are not found."""
     found: list[ast.ClassDef] = []
-
-    def visit(statements: list[ast.stmt], wanted: list[str]) -> None:
-        for statement in statements:
-            if isinstance(statement, ast.ClassDef):
-                if statement.name == wanted[0]:
-                    if len(wanted) == 1:
-                        found.append(statement)
-                    else:
-                        visit(statement.body, wanted[1:])
-            elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                for block in blocks(statement):
-                    visit(block, wanted)
-
-    visit(tree.body, qualname.split("."))
+    bodies = [tree.body]
+    for name in qualname.split("."):
+        found = [cls for body in bodies for cls in _classes(body) if cls.name == name]
+        bodies = [cls.body for cls in found]
     return found
 
 
