@@ -19,13 +19,13 @@ from stark_lsp.agents.models.prices import prices_of
 from stark_lsp.agents.models.sdk import installable, missing
 from stark_lsp.agents.models.secret import ANTHROPIC_KEY, ANTHROPIC_TOKEN, OPENAI_KEY
 from stark_lsp.cli.checks import isolation, toolchain
-from stark_lsp.cli.checks.health import Check, Health, first_line
+from stark_lsp.cli.checks.health import Check, Health
 from stark_lsp.cli.checks.isolation import Report
 from stark_lsp.cli.terminal import console
 from stark_lsp.cli.terminal.console import clean
 from stark_lsp.cli.terminal.failures import FAULT, OK
 from stark_lsp.core.errors import StarkError
-from stark_lsp.evaluation.interpreters import probe
+from stark_lsp.evaluation.interpreters import first_line, probe
 from stark_lsp.evaluation.lookup import find_interpreter
 from stark_lsp.store import RunStore
 from stark_lsp.store.paths import default_store_path, state_dir

@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until the client is done."""
     from stark_lsp.server.app import serve
 
-    return int(serve(tcp=args.tcp, log_file=args.log_file) or 0)
+    return serve(tcp=args.tcp, log_file=args.log_file)
 
 
 def _port(text: str) -> int:

@@ -122,7 +122,7 @@ def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
         cuda=found["cuda"],
         gpus=tuple(found["gpus"]),
         triton=found["triton"],
-        triton_problem=_first_line(found["triton_problem"]),
+        triton_problem=first_line(found["triton_problem"]),
         ninja=found["ninja"],
         problem=found["problem"],
     )
@@ -144,5 +144,6 @@ def _how(status: int) -> str:
     return f"by signal {-status}" if status < 0 else f"with status {status}"
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """Return the first line of a text that says something."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")

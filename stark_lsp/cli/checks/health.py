@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from stark_lsp.evaluation.interpreters import first_line
+
 
 class Health(str, Enum):
     """The outcome of one check."""
@@ -49,11 +51,6 @@ def output(command: Sequence[str], *, timeout: float = 20.0, env: Mapping[str, s
     except subprocess.TimeoutExpired:
         return 127, f"no answer within {timeout:g} s"
     return done.returncode, done.stdout.decode(errors="replace").strip()
-
-
-def first_line(text: str) -> str:
-    """Return the first line of a text that says something."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def version(text: str) -> str:

@@ -10,9 +10,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from stark_lsp.cli.checks.health import Check, Health, first_line, output
+from stark_lsp.cli.checks.health import Check, Health, output
 from stark_lsp.evaluation.environment import worker_environment
-from stark_lsp.evaluation.interpreters import last_object
+from stark_lsp.evaluation.interpreters import first_line, last_object
 from stark_lsp.evaluation.preflight import WORKER
 
 PROBE_S = 150.0

@@ -8,9 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from stark_lsp.cli.checks.health import Check, Health, first_line, output, version
+from stark_lsp.cli.checks.health import Check, Health, output, version
 from stark_lsp.evaluation.compilers import find_compiler, find_nvcc, search_path
-from stark_lsp.evaluation.interpreters import InterpreterInfo
+from stark_lsp.evaluation.interpreters import InterpreterInfo, first_line
 from stark_lsp.evaluation.preflight import INSTALL_COMPILER
 
 OPENMP_PROGRAM = """\
@@ -72,17 +72,14 @@ def compiler(interpreter: str | None = None) -> Check:
 def ninja(interpreter: str | None) -> Check:
     """Look for ninja on the path and beside the interpreter, where pip puts it."""
     found = shutil.which("ninja", path=search_path(os.environ, interpreter or ""))
+    # torch refuses to build any extension without ninja.
     if found is None:
         where = interpreter or "python"
-        return Check("ninja", NINJA_ABSENT, "not found", f"Install it: {where} -m pip install ninja")
+        return Check("ninja", Health.BROKEN, "not found", f"Install it: {where} -m pip install ninja")
     status, text = output([found, "--version"])
     if status != 0:
-        return Check("ninja", NINJA_ABSENT, f"{found} does not run: {first_line(text)}", "Install it again.")
+        return Check("ninja", Health.BROKEN, f"{found} does not run: {first_line(text)}", "Install it again.")
     return Check("ninja", Health.GOOD, version(text))
-
-
-NINJA_ABSENT = Health.BROKEN
-"""torch refuses to build any extension without ninja."""
 
 
 def gpu() -> Check:

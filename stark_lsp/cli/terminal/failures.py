@@ -24,11 +24,6 @@ LOG_SIZE = 4 * 1024 * 1024
 """Bytes after which the log is begun anew; the old one is kept once, as `cli.log.1`."""
 
 
-def exit_code(error: BaseException) -> int:
-    """Return the exit code that stands for `error`."""
-    return BAD_INPUT if isinstance(error, BadInput) else FAULT
-
-
 def as_stark_error(error: Exception) -> StarkError:
     """Return `error` as something to show: unexpected ones become one line that names the log."""
     if isinstance(error, StarkError):
@@ -52,7 +47,7 @@ def report(error: Exception) -> int:
     print(shown, file=sys.stderr)
     if shown.details:
         Log()(f"{shown}\n{shown.details}")
-    return exit_code(error)
+    return BAD_INPUT if isinstance(error, BadInput) else FAULT
 
 
 class Log:
