@@ -21,14 +21,14 @@ from stark_lsp.agents.models.secret import ANTHROPIC_KEY, ANTHROPIC_TOKEN, OPENA
 from stark_lsp.cli.checks import isolation, toolchain
 from stark_lsp.cli.checks.health import Check, Health
 from stark_lsp.cli.checks.isolation import Report
+from stark_lsp.cli.runs.lookup import open_store
 from stark_lsp.cli.terminal import console
 from stark_lsp.cli.terminal.console import clean
 from stark_lsp.cli.terminal.failures import FAULT, OK
 from stark_lsp.core.errors import StarkError
 from stark_lsp.evaluation.interpreters import first_line, probe
 from stark_lsp.evaluation.lookup import find_interpreter
-from stark_lsp.store import RunStore
-from stark_lsp.store.paths import default_store_path, state_dir
+from stark_lsp.store.paths import state_dir
 
 DESCRIPTION = """\
 Check what optimizing needs: a Python with torch, a C++ compiler, ninja, and for a GPU the driver and
@@ -141,8 +141,7 @@ def _openai() -> tuple[Check, ...]:
 def _state() -> Check:
     folder = state_dir()
     try:
-        store = RunStore(default_store_path())
-        store.mark_interrupted()
+        open_store()
         probe_file = Path(folder, f".doctor-{os.getpid()}")
         probe_file.write_bytes(b"\0" * 4096)
         probe_file.unlink()

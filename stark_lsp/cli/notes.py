@@ -7,13 +7,12 @@ from itertools import islice
 from typing import Any
 
 from stark_lsp.agents.observations import noted
-from stark_lsp.cli.runs.lookup import add_list, find, local_time, print_json
+from stark_lsp.cli.runs.lookup import add_list, find, local_time, open_store, print_json
 from stark_lsp.cli.terminal import console, figures
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Note, Run
 from stark_lsp.core.wire import to_wire
 from stark_lsp.store import RunStore
-from stark_lsp.store.paths import default_store_path
 
 DESCRIPTION = """\
 What earlier runs found to help or to fail. A run takes up to five notes along, of runs of the same project, on the
@@ -50,9 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action and return the exit code."""
-    store = RunStore(default_store_path())
-    store.mark_interrupted()
-    return int(args.handler(args, store))
+    return int(args.handler(args, open_store()))
 
 
 def _list(args: argparse.Namespace, store: RunStore) -> int:

@@ -20,6 +20,7 @@ from stark_lsp.cli.output.results import Report
 from stark_lsp.cli.output.watcher import Watcher
 from stark_lsp.cli.page import run_page
 from stark_lsp.cli.runs import run_words
+from stark_lsp.cli.runs.lookup import open_store
 from stark_lsp.cli.terminal import console, diffs, documents, driver, failures
 from stark_lsp.cli.terminal.documents import Document
 from stark_lsp.cli.terminal.failures import Log
@@ -28,7 +29,6 @@ from stark_lsp.core.run import Run
 from stark_lsp.core.status import DeviceChoice, Limit, Mode, WriteMode
 from stark_lsp.runs.session import RunSession
 from stark_lsp.store import RunStore
-from stark_lsp.store.paths import default_store_path
 
 DESCRIPTION = """\
 Search for a faster implementation of an nn.Module class.
@@ -81,8 +81,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     document, problem = documents.problem(file, qualname, mode=Mode(args.mode), device=DeviceChoice(args.device))
     if args.write:
         documents.check_writable(document.path.resolve())
-    store = RunStore(default_store_path())
-    store.mark_interrupted()
+    store = open_store()
 
     watcher = Watcher(out, problem, attempts=run_options.budget.attempts, brief=args.brief)
     session = RunSession(problem, run_options, store=store, emit=watcher, log=log)

@@ -6,10 +6,8 @@ import argparse
 from pathlib import Path
 
 from stark_lsp.cli.page import run_page
-from stark_lsp.cli.runs.lookup import find
+from stark_lsp.cli.runs.lookup import find, open_store
 from stark_lsp.cli.terminal import console, documents
-from stark_lsp.store import RunStore
-from stark_lsp.store.paths import default_store_path
 
 DESCRIPTION = """\
 Write a run as one HTML page: what came of it, every attempt with its plan, verdict, profile and source, and what
@@ -31,8 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and return the exit code."""
-    store = RunStore(default_store_path())
-    store.mark_interrupted()
+    store = open_store()
     found = find(store, args.id)
     path = Path(args.output).absolute() if args.output else None
     if path is not None:

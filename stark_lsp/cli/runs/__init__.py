@@ -51,9 +51,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action and return the exit code."""
-    from stark_lsp.store import RunStore
-    from stark_lsp.store.paths import default_store_path
+    from stark_lsp.cli.runs.lookup import open_store
 
-    store = RunStore(default_store_path())
-    store.mark_interrupted()
-    return int(args.handler(args, store))
+    return int(args.handler(args, open_store()))

@@ -1,4 +1,4 @@
-"""What the actions of `stark-lsp runs` share: finding the run that was meant, times, JSON."""
+"""What the actions of `stark-lsp runs` share: the store, finding the run that was meant, times, JSON."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 ALL = 1_000_000
 """More runs than anyone has."""
+
+
+def open_store() -> RunStore:
+    """Return the store, in which the runs of processes that died are noted now."""
+    from stark_lsp.store import RunStore
+    from stark_lsp.store.paths import default_store_path
+
+    store = RunStore(default_store_path())
+    store.mark_interrupted()
+    return store
 
 
 def find(store: RunStore, prefix: str) -> Run:
