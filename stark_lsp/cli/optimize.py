@@ -95,7 +95,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
         result.write(results.of_run(ended, nodes, store))
         console.line(out, _report(args, store, ended), "dim")
         return 128 + stopped
-    best = None if ended.best is None else nodes.get(ended.best)
+    best = outcome.proposed(ended, nodes)
     outcome.show(out, ended, nodes, seconds=watcher.seconds, brief=args.brief)
     if spent := run_words.spend(watcher.spend):
         console.line(out, f"{spent}.", "dim")

@@ -17,7 +17,7 @@ from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import RunState
-from stark_lsp.core.verdict import Baselines, Reference
+from stark_lsp.core.verdict import Baselines
 
 MAX_DEPTH = 8
 """Levels of the tree that are indented; deeper attempts stand below each other and name their parent."""
@@ -60,7 +60,7 @@ def show(
         elif how := _how(run, nodes):
             line(console, how, "dim")
         console.print()
-    best = nodes.get(run.best) if run.best is not None else None
+    best = proposed(run, nodes)
     if best is not None and best.verdict is not None and not brief:
         profiles.show(console, best.id, best.verdict, run.reference)
         console.print()
@@ -125,9 +125,7 @@ def rows(run: Run, nodes: Mapping[int, Node]) -> list[tuple[str, ...]]:
 
     All are of the same rounds where the proposal's verdict has them; without a proposal they are those of the start.
     """
-    assert run.reference is not None
-    best = nodes.get(run.best) if run.best is not None else None
-    baselines = baselines_of(run.reference, best)
+    best, baselines = proposed(run, nodes), baselines_of(run, nodes)
     found: list[tuple[str, ...]] = [("eager", figures.timing(baselines.eager), "", "")]
     for name, timing, message in (
         ("torch.compile", baselines.compile, baselines.compile_message),
@@ -147,8 +145,7 @@ def rows(run: Run, nodes: Mapping[int, Node]) -> list[tuple[str, ...]]:
 
 def reasons(run: Run, nodes: Mapping[int, Node]) -> list[str]:
     """Return why what was to be timed has no time."""
-    assert run.reference is not None
-    baselines = baselines_of(run.reference, nodes.get(run.best) if run.best is not None else None)
+    baselines = baselines_of(run, nodes)
     pairs = (
         (baselines.compile, baselines.compile_message),
         (baselines.max_autotune, baselines.max_autotune_message),
@@ -181,7 +178,7 @@ def compile_remark(run: Run) -> str:
 
 def _how(run: Run, nodes: Mapping[int, Node]) -> str:
     """Return how the proposal's times were taken, which differs from how a loop over one input finds them."""
-    best = nodes.get(run.best) if run.best is not None else None
+    best = proposed(run, nodes)
     if best is None or best.verdict is None:
         return ""
     others = (
@@ -197,7 +194,7 @@ def _how(run: Run, nodes: Mapping[int, Node]) -> str:
 
 def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:
     """Whether the proposal's ratio is far from that of the two times above it, which would puzzle a reader."""
-    best = nodes.get(run.best) if run.best is not None else None
+    best = proposed(run, nodes)
     if run.reference is None or best is None or best.verdict is None or best.verdict.eager is not None:
         return False
     gain, runtime = best.verdict.speedup_vs_eager, best.verdict.runtime_ms
@@ -206,17 +203,22 @@ def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:
     return abs(run.reference.baselines.eager.median_ms / runtime / gain.value - 1) > 0.1
 
 
-def baselines_of(reference: Reference, best: Node | None) -> Baselines:
-    """Return the times of the reference that stand next to the proposal's."""
-    verdict = best.verdict if best is not None else None
-    return reference.baselines if verdict is None else verdict.baselines(reference.baselines)
+def proposed(run: Run, nodes: Mapping[int, Node]) -> Node | None:
+    """Return the attempt that a run proposes, None if there is none."""
+    return nodes.get(run.best) if run.best is not None else None
+
+
+def baselines_of(run: Run, nodes: Mapping[int, Node]) -> Baselines:
+    """Return the times of the reference, which is prepared, that stand next to the proposal's."""
+    assert run.reference is not None
+    best, prepared = proposed(run, nodes), run.reference.baselines
+    return prepared if best is None or best.verdict is None else best.verdict.baselines(prepared)
 
 
 def _root_label(run: Run, nodes: Mapping[int, Node]) -> Text:
     label = Text.assemble((clean(run.problem.qualname), "bold"), (" as it is", "dim"))
     if run.reference is not None:
-        best = nodes.get(run.best) if run.best is not None else None
-        label.append(f"  {figures.milliseconds(baselines_of(run.reference, best).eager.median_ms)}")
+        label.append(f"  {figures.milliseconds(baselines_of(run, nodes).eager.median_ms)}")
     return label
 
 

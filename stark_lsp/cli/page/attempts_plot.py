@@ -132,7 +132,7 @@ def _compile(run: Run, nodes: Mapping[int, Node]) -> float | None:
     """Return how many times as fast as eager torch.compile is, None if that is not known."""
     if run.reference is None:
         return None
-    baselines = outcome.baselines_of(run.reference, nodes.get(run.best) if run.best is not None else None)
+    baselines = outcome.baselines_of(run, nodes)
     eager, compiled = baselines.eager.median_ms, baselines.compile.median_ms if baselines.compile is not None else None
     return eager / compiled if usable(eager) and usable(compiled) else None
 

@@ -115,8 +115,7 @@ def calls(run: Run, nodes: Mapping[int, Node]) -> list[Call]:
     """Return eager, torch.compile and the fastest candidates as of one moment; nothing if no profile was taken."""
     if run.reference is None or run.reference.profile is None:
         return []
-    best = nodes.get(run.best) if run.best is not None else None
-    baselines = outcome.baselines_of(run.reference, best)
+    best, baselines = outcome.proposed(run, nodes), outcome.baselines_of(run, nodes)
     gpu = run.reference.environment.device_type == "cuda"
     found = [Call("eager", 1e3 * baselines.eager.median_ms, run.reference.profile.device_us if gpu else None)]
     if baselines.compile is not None:

@@ -86,7 +86,7 @@ def make(store: RunStore, stored: StoredRun) -> str:
         .render(
             run=run,
             nodes=nodes,
-            best=nodes.get(run.best) if run.best is not None else None,
+            best=outcome.proposed(run, nodes),
             attempts=[nodes[number] for number in sorted(nodes) if number],
             tree=list(outcome.preorder(nodes)),
             style=Markup(style),
