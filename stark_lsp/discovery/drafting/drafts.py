@@ -129,14 +129,10 @@ class Draft:
     def checked(self) -> Draft:
         """Return the draft without any doubt: a call with it has run."""
 
-        def sure(value: Value) -> Value:
-            if isinstance(value, Several):
-                return replace(value, items=tuple(sure(item) for item in value.items))
-            return value if isinstance(value, Record) else replace(value, sure=True)
+        def sure(argument: Argument) -> Argument:
+            return replace(argument, value=_each(argument.value, lambda value: replace(value, sure=True)))
 
-        init = tuple(replace(argument, value=sure(argument.value)) for argument in self.init)
-        call = tuple(replace(argument, value=sure(argument.value)) for argument in self.call)
-        return replace(self, init=init, call=call)
+        return replace(self, init=tuple(map(sure, self.init)), call=tuple(map(sure, self.call)))
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors of the call, those inside tuples too."""
@@ -165,15 +161,11 @@ class Draft:
     def each(self, change: Callable[[Tensor], Tensor], name: str | None = None) -> Draft:
         """Return the draft with `change` of each tensor of the call, or of one argument alone."""
 
-        def changed(value: Value) -> Value:
-            if isinstance(value, Tensor):
-                return change(value)
-            if isinstance(value, Several):
-                return replace(value, items=tuple(changed(item) for item in value.items))
-            return value
+        def changed(value: Tensor | Plain) -> Tensor | Plain:
+            return change(value) if isinstance(value, Tensor) else value
 
         call = tuple(
-            replace(argument, value=changed(argument.value)) if name in (None, argument.name) else argument
+            replace(argument, value=_each(argument.value, changed)) if name in (None, argument.name) else argument
             for argument in self.call
         )
         return replace(self, call=call)
@@ -185,6 +177,13 @@ class Draft:
     def set_init(self, name: str, value: Value, *, named: bool = True) -> Draft:
         """Return the draft with another value for an argument of the constructor."""
         return replace(self, init=_with(self.init, name, value, named))
+
+
+def _each(value: Value, change: Callable[[Tensor | Plain], Tensor | Plain]) -> Value:
+    """Return a value with `change` of each tensor and expression in it, or of itself; a record stays as it is."""
+    if isinstance(value, Several):
+        return replace(value, items=tuple(_each(item, change) for item in value.items))
+    return value if isinstance(value, Record) else change(value)
 
 
 def swapped(tensor: Tensor, given: int, wanted: int) -> Tensor:
