@@ -27,10 +27,9 @@ SETTING = "inlayHints"
 REGISTRATION = "stark-inlay-hints"
 
 
-def hint(run: Run, position: types.Position) -> types.InlayHint | None:
-    """Return what a run measured of its class, None if it measured nothing."""
-    if run.reference is None:
-        return None
+def hint(run: Run, position: types.Position) -> types.InlayHint:
+    """Return what a run measured of its class."""
+    assert run.reference is not None  # else `measured` leaves it out
     eager, compiled = run.reference.baselines.eager, run.reference.baselines.compile
     lines = [f"One call takes {figures.milliseconds(eager.median_ms)}"]
     lines[0] += f", {figures.milliseconds(compiled.median_ms)} by torch.compile." if compiled is not None else "."
@@ -92,7 +91,7 @@ class Hints:
             line = lines[cls.name_line]
             at = units.position(lines, (cls.name_line, len(line.rstrip())))
             hints.append(hint(run, types.Position(at.line - place.first, at.character)))
-        return [one for one in hints if one is not None]
+        return hints
 
     def configured(self) -> None:
         """Follow the setting."""

@@ -74,13 +74,12 @@ class Lenses:
         ] = {}
         server.on_close.append(self._forget)
 
-    def of(self, uri: str) -> list[dict[str, Any]]:
-        """Return the lenses of a document as JSON; none if it is not an open file."""
-        document = self._server.documents.get(uri)
-        if document is None or document.path is None:
+    def of(self, document: Document) -> list[dict[str, Any]]:
+        """Return the lenses of an open document as JSON; none if it is no file."""
+        if document.path is None:
             return []
         classes = document.offered
-        views = {view.problem.qualname: view for view in self._desk.at(uri)}
+        views = {view.problem.qualname: view for view in self._desk.at(document.uri)}
         state = tuple(
             (view.id, view.phase, view.paused, view.offer.id if view.offer else "") for view in views.values()
         )
@@ -112,7 +111,7 @@ def register(server: StarkServer, desk: Desk) -> None:
         place = server.notebooks.place(params.text_document.uri)
         if place is None:
             return []
-        found = made.of(place.document.uri)
+        found = made.of(place.document)
         return found if place.last is None else list(_within(found, place))
 
 

@@ -61,8 +61,6 @@ class Notebook:
 class Place:
     """A document that a client asks about: one of its own, or a cell."""
 
-    uri: str
-    """What the client calls it."""
     document: Document
     first: int = 0
     """Line at which it begins."""
@@ -90,9 +88,9 @@ class Notebooks:
         for notebook in self._open.values():
             for cell, first in notebook.starts():
                 if key_of(cell.uri) == key_of(uri):
-                    return Place(uri, notebook.document, first, first + cell.document.text.count("\n"))
+                    return Place(notebook.document, first, first + cell.document.text.count("\n"))
         document = self._server.documents.get(uri)
-        return Place(uri, document) if document is not None else None
+        return Place(document) if document is not None else None
 
     def shown_at(self, uri: str) -> list[str]:
         """Return under which URIs the client shows a document: its own, or those of its cells."""

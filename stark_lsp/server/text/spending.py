@@ -23,7 +23,6 @@ class Asked:
 
     models: tuple[str, ...]
     """Who answered, as the services name it."""
-    calls: int
     tokens: int
     dollars: float | None
     """None where the price of a call is unknown."""
@@ -112,7 +111,6 @@ def asked(exchanges: Iterable[Exchange]) -> Asked | None:
     known = [price for price in prices if price is not None]
     return Asked(
         tuple(model for model in models if model),
-        len(found),
         sum(exchange.answer.usage.total for exchange in found),
         sum(known) if len(known) == len(prices) else None,
     )
