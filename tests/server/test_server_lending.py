@@ -17,7 +17,7 @@ from stark_lsp.server.client import keys as key_requests
 from stark_lsp.server.client import lent_model
 from stark_lsp.server.client.abilities import provided
 from stark_lsp.server.client.keys import KeyHolder
-from stark_lsp.server.client.lent_model import LentModel, read_offer
+from stark_lsp.server.client.lent_model import LentModel, obstacle_in
 from stark_lsp.server.client.providers import lend
 from stark_lsp.server.language_server import StarkServer
 
@@ -212,7 +212,7 @@ async def test_a_model_that_cannot_be_asked_is_left_out_by_auto_and_explained_wh
 
 def test_consent_that_is_not_refused_lets_the_model_be_asked() -> None:
     for consent in ("given", "unasked", None):
-        assert read_offer({**MODELS, "consent": consent}).usable
+        assert obstacle_in({**MODELS, "consent": consent}) is None
 
 
 async def test_the_models_answer_comes_as_the_json_it_is(connect: Callable[..., Client]) -> None:
@@ -278,7 +278,7 @@ async def test_a_client_that_is_silent_is_not_waited_for_for_ever(
     client = connect()
     with pytest.raises(Fault, match="was silent"):
         await LentModel(client.server).complete({})
-    assert not (await lent_model.look(client.server, named=False)).usable
+    assert await lent_model.obstacle(client.server, named=False) is not None
     assert await KeyHolder(client.server).get(ask=False) is None
     assert len([method for method, _ in client.notified if method == "$/cancelRequest"]) == 3
 

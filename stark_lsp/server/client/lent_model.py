@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pygls.exceptions import JsonRpcException
 
-from stark_lsp.core.errors import Fault
+from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.server.text.markup import plain
 
 if TYPE_CHECKING:
@@ -30,16 +29,6 @@ COMPLETE_S = 1800.0
 """Seconds after which a client is taken to have forgotten a question."""
 LIMIT = 4_000_000
 """Characters of one answer."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What the client says of its model."""
-
-    usable: bool
-    problem: str = ""
-    """Why it cannot be asked, one sentence; empty if it can."""
-    cure: str = ""
 
 
 class LentModel:
@@ -76,8 +65,8 @@ def _bearable(answer: dict[str, Any]) -> bool:
         return False
 
 
-async def look(server: StarkServer, named: bool) -> Offer:
-    """Ask the client what it has.
+async def obstacle(server: StarkServer, named: bool) -> BadInput | None:
+    """Ask the client what it has; return why its model cannot be asked, None if it can.
 
     Parameters
     ----------
@@ -87,21 +76,19 @@ async def look(server: StarkServer, named: bool) -> Offer:
     try:
         answer = await server.ask_own(DESCRIBE, {"named": named}, DESCRIBE_S)
     except JsonRpcException as error:
-        return Offer(False, f"The editor does not say which models it has: {plain(str(error), 200)}")
+        return BadInput(f"The editor does not say which models it has: {plain(str(error), 200)}")
     except asyncio.TimeoutError:
-        return Offer(False, "The editor did not say in time which models it has.", "Try again in a moment.")
-    return read_offer(answer)
+        return BadInput("The editor did not say in time which models it has.", cure="Try again in a moment.")
+    return obstacle_in(answer)
 
 
-def read_offer(answer: Any) -> Offer:
-    """Read the answer to `stark/model/describe`."""
+def obstacle_in(answer: Any) -> BadInput | None:
+    """Return why a model cannot be asked by the answer to `stark/model/describe`, None if it can."""
     models = answer.get("models") if isinstance(answer, dict) else None
     if not isinstance(models, list) or not any(isinstance(model, dict) for model in models):
-        return Offer(False, "The editor has no language model.", "Enable one there, or choose another in stark.model.")
+        cure = "Enable one there, or choose another in stark.model."
+        return BadInput("The editor has no language model.", cure=cure)
     if answer.get("consent") == "refused":
-        return Offer(
-            False,
-            "STARK may not use the editor's language model.",
-            "Allow it in the editor's settings of language models, or choose another in stark.model.",
-        )
-    return Offer(True)
+        cure = "Allow it in the editor's settings of language models, or choose another in stark.model."
+        return BadInput("STARK may not use the editor's language model.", cure=cure)
+    return None

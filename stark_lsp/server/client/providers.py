@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.server.client.abilities import LENT_KEY, LENT_MODEL
-from stark_lsp.server.client.lent_model import LentModel, look
+from stark_lsp.server.client.lent_model import LentModel, obstacle
 
 if TYPE_CHECKING:
     from stark_lsp.agents.models.secret import Secret
@@ -25,10 +25,6 @@ async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
 
     Parameters
     ----------
-    server
-        Who speaks to the client.
-    keys
-        Where the key is held.
     model
         The setting `stark.model`: a client is asked only for what the run could use.
 
@@ -43,13 +39,13 @@ async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
     kind = model.strip().partition(":")[0].lower()
     editor = None
     if kind in ("auto", "editor") and LENT_MODEL in server.provides:
-        offer = await look(server, named=kind == "editor")
-        if offer.usable:
+        why = await obstacle(server, named=kind == "editor")
+        if why is None:
             editor = LentModel(server)
         elif kind == "editor":
-            raise BadInput(offer.problem, cure=offer.cure)
+            raise why
         else:
-            server.log(f"the editor's model is left out: {offer.problem}")
+            server.log(f"the editor's model is left out: {why.message}")
     agree = partial(_agree, server) if server.facts.message_actions else None
     if kind not in ("auto", "anthropic") or LENT_KEY not in server.provides:
         return Providers(editor=editor, agree=agree)
