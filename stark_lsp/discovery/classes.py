@@ -56,8 +56,6 @@ def find_modules(text: str, path: str | None = None) -> tuple[ModuleClass, ...]:
 
     Parameters
     ----------
-    text
-        The document, saved or not.
     path
         Its absolute path, used to find `[[tool.stark.input]]` tables and imported bases; without it there are none.
 

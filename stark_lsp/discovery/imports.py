@@ -64,8 +64,6 @@ def import_edits(tree: ast.Module, lines: Sequence[str], imports: Sequence[str],
 
     Parameters
     ----------
-    tree, lines
-        The document.
     imports
         New statements, one line each, none from `__future__`.
     before

@@ -28,15 +28,11 @@ def make_problem(
 
     Parameters
     ----------
-    path
-        The document's path.
     text
         The whole document, saved or not; of a notebook, its cells as `notebooks.joined` gives them.
     qualname
         Dotted name of the class, or its last part if that is clear. None picks `Model` if there is one, else the only
         class, else the only one with inputs.
-    mode, device
-        How and where the class is compared and timed.
 
     Raises
     ------

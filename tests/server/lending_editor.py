@@ -24,13 +24,7 @@ NAME = "test/lent-model"
 
 
 class Lender:
-    """What the editor lends, and what it was asked.
-
-    Parameters
-    ----------
-    editor
-        Whose client answers.
-    """
+    """What the editor lends, and what it was asked."""
 
     def __init__(self, editor: Editor) -> None:
         self.editor = editor

@@ -53,13 +53,7 @@ class Report:
 
 
 def examine(interpreter: str | None) -> Report:
-    """Try all layers.
-
-    Parameters
-    ----------
-    interpreter
-        The project's; None takes the one this program runs under.
-    """
+    """Try all layers under the project's interpreter; without one, under that of this program."""
     command = [interpreter or sys.executable, "-u", str(WORKER), "probe"]
     status, text = output(command, timeout=PROBE_S, env=worker_environment(os.environ))
     found = last_object(text.encode(), "auto") if status == 0 else None
@@ -75,13 +69,7 @@ NAMES = ("bubblewrap", "user namespaces", "Landlock")
 
 
 def checks(found: dict[str, Any]) -> tuple[Check, ...]:
-    """Return one check for each thing that isolation rests on.
-
-    Parameters
-    ----------
-    found
-        The worker's answer, see `judge/sandbox/report.py`.
-    """
+    """Return one check for each thing that isolation rests on, by the worker's answer (`judge/sandbox/report.py`)."""
     bubblewrap, landlock = found["layers"]["bubblewrap"], found["layers"]["landlock"]
     # A layer that is missing is no harm while another one holds.
     bad = Health.ABSENT if found["auto"]["layer"] is not None else Health.BROKEN

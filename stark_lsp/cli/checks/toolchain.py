@@ -101,13 +101,7 @@ def gpu() -> Check:
 
 
 def nvcc(*, wanted: bool) -> Check:
-    """Look for nvcc where torch does: `CUDA_HOME`, the path, `/usr/local/cuda`.
-
-    Parameters
-    ----------
-    wanted
-        Whether there is a GPU to compile for.
-    """
+    """Look for nvcc where torch does: `CUDA_HOME`, the path, `/usr/local/cuda`; it is `wanted` where there is a GPU."""
     found = find_nvcc(os.environ, "")
     if found is None:
         cure = "Install the CUDA toolkit of the version that torch was built for, and set CUDA_HOME." if wanted else ""

@@ -33,12 +33,6 @@ def show(
 
     Parameters
     ----------
-    console
-        Where to print.
-    run
-        The run.
-    nodes
-        Its tree by node id.
     seconds
         How long it took, None if that is not known.
     brief

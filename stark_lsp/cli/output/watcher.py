@@ -34,16 +34,7 @@ SLOW_S = 1.0
 class Watcher:
     """Called with each event of a run; use it as a context manager around the run.
 
-    Parameters
-    ----------
-    console
-        Where to print.
-    problem
-        What is optimized.
-    attempts
-        The budget.
-    brief
-        Show the status line alone.
+    With `brief` it shows the status line alone.
     """
 
     def __init__(self, console: Console, problem: Problem, *, attempts: int, brief: bool = False) -> None:

@@ -43,12 +43,7 @@ def kept_at(run_id: str) -> Path:
 
 
 def write(store: RunStore, run_id: str, path: Path | None = None) -> Path:
-    """Write the page of a run and return its path.
-
-    Parameters
-    ----------
-    path
-        Where to; in the state directory by default.
+    """Write the page of a run, by default into the state directory, and return its path.
 
     Raises
     ------

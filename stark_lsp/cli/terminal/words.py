@@ -36,8 +36,6 @@ def variant(plan: Plan | None, before: Plan | None = None, limit: int = 0) -> st
 
     Parameters
     ----------
-    plan
-        The plan.
     before
         The plan it goes on from; what both have in common is left out.
     limit

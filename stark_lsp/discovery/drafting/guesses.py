@@ -64,8 +64,6 @@ def constructor_guess(
 
     Parameters
     ----------
-    classes
-        The classes of the file.
     compared
         Texts that the constructor compares the parameter with.
     planes
@@ -192,8 +190,6 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
 
     Parameters
     ----------
-    facts
-        What its use tells.
     width
         Size of the last dimension, or of the channels, where nothing tells it.
     """

@@ -53,13 +53,7 @@ class Stub:
         return "\n".join(init) + "\n" if draft.init else "", "\n".join(call) + "\n"
 
     def text(self, draft: Draft, note: str = "") -> str:
-        """Return what is inserted.
-
-        Parameters
-        ----------
-        note
-            A line that goes before the functions as a comment.
-        """
+        """Return what is inserted; a `note` goes before the functions as a comment."""
         init, call = self.functions(draft, self.suffix)
         lines = [*([f"# {note}"] if note else []), *split_lines(call), *(["", "", *split_lines(init)] if init else [])]
         return _placed(self.document, self.line - 1, lines)

@@ -35,15 +35,7 @@ def by_hand(path: str, qualname: str) -> str:
 
 
 def scripts(path: str, qualname: str, folders: Sequence[str]) -> list[str]:
-    """Return the scripts that most likely call a class: they name it and have a main part; the nearest first.
-
-    Parameters
-    ----------
-    path
-        The class's file.
-    folders
-        Where they are looked for.
-    """
+    """Return the scripts in folders that most likely call a class: they name it and have a main part; nearest first."""
     name, module = qualname.rpartition(".")[2], Path(path).stem
     found: list[tuple[int, int, str]] = []
     for file in python_files(folders or (os.path.dirname(path),), LOOKED_AT):

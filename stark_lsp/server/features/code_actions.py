@@ -105,10 +105,7 @@ def resolvable(action: types.CodeAction) -> types.CodeAction:
 def steering_commands(view: RunView, node: int, asks: bool) -> list[types.Command]:
     """Return what can be told to a run about one of its attempts; nothing once it has ended.
 
-    Parameters
-    ----------
-    asks
-        Whether the client asks for the text of a hint that comes without one.
+    A hint is among it where the client `asks` for its text.
     """
     if view.phase is not Phase.RUNNING or (node not in view.nodes and node not in view.plans):
         return []

@@ -87,13 +87,7 @@ def leader(run: Run, nodes: Mapping[int, Node]) -> int | None:
 def of_tree(
     run: Run, nodes: Mapping[int, Node], course: Course, planned: Mapping[int, UnderWay]
 ) -> list[dict[str, Any]]:
-    """Return the attempts of a run as JSON, in order of their numbers.
-
-    Parameters
-    ----------
-    planned
-        Attempts that have no candidate yet, by number.
-    """
+    """Return the attempts of a run as JSON, in order of their numbers; those `planned` have no candidate yet."""
     first, given_up = leader(run, nodes), set(course.pruned)
     items = []
     for number in sorted({*nodes, *planned}):

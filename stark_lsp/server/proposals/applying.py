@@ -44,12 +44,7 @@ class Prepared:
 
 
 def edit_of(server: StarkServer, view: RunView, prepared: Prepared, gain: str) -> types.WorkspaceEdit | None:
-    """Return a proposal's edit for the client, None if nothing of it is left to the client.
-
-    Parameters
-    ----------
-    gain
-        Its label.
+    """Return a proposal's edit for the client, its gain as the label; None if nothing of it is left to the client.
 
     Raises
     ------

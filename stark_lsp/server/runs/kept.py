@@ -308,10 +308,6 @@ def find(
 
     Parameters
     ----------
-    store_of
-        Opens the store.
-    path, text
-        The document.
     shown
         Runs that are shown already.
     away

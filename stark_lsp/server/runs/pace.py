@@ -43,10 +43,7 @@ class Pace:
     def left(self, attempts: int, limit: float | None = None) -> float | None:
         """Return the seconds until so many more attempts are judged, None as long as nothing tells.
 
-        Parameters
-        ----------
-        limit
-            Seconds that the search may work, None for no limit.
+        A `limit` of the seconds that the search may work bounds them.
         """
         bounds = [] if limit is None or not self._begun else [max(0.0, limit - self.worked)]
         if self._judged:

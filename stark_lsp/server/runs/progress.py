@@ -16,17 +16,7 @@ T = TypeVar("T")
 
 
 class RunProgress:
-    """Shows how far one run is.
-
-    Parameters
-    ----------
-    server
-        Who speaks to the client.
-    title
-        What goes on, for instance `STARK: optimizing Model`.
-    cancel
-        Called when the user presses cancel.
-    """
+    """Shows how far one run is, under a title such as `STARK: optimizing Model`; its button calls `cancel`."""
 
     def __init__(self, server: StarkServer, title: str, cancel: Callable[[], None]) -> None:
         self._server = server

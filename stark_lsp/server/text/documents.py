@@ -157,10 +157,7 @@ class Documents:
     def text(self, uri: str, path: str | None = None) -> str | None:
         """Return today's text of a document, from the editor if it is open there; None if it cannot be read.
 
-        Parameters
-        ----------
-        path
-            Its file; None takes that of the URI.
+        Its file is that of the URI unless a path is given.
         """
         path = path or path_of(uri)
         document = self.get(uri) or (self.at(path) if path is not None else None)

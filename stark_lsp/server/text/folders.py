@@ -42,19 +42,7 @@ def python_files(folders: Iterable[str], most: int) -> Iterator[Path]:
 
 
 def folder_of(path: str, folders: Sequence[str]) -> str:
-    """Return the folder that relative paths start from.
-
-    Parameters
-    ----------
-    path
-        The document that is worked on.
-    folders
-        The folders that are open in the editor, in its order.
-
-    Returns
-    -------
-    The innermost of `folders` that holds the document, else the first; without any, the document's own folder.
-    """
+    """Return the innermost of the open `folders` that holds a document, else the first; without any, its own folder."""
     if (holding := innermost(path, folders)) is not None:
         return holding
     return folders[0] if folders else os.path.dirname(path)
