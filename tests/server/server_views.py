@@ -8,7 +8,9 @@ from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.status import AgentRole, InputSource, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, Timing, Verdict
+from stark_lsp.server.features.hover import hover_at
 from stark_lsp.server.runs.views import Phase, RunView
+from stark_lsp.server.text.markup import unmarked
 
 PATH = "/tmp/stark-server-tests/model.py"
 URI = f"file://{PATH}"
@@ -76,3 +78,10 @@ def view(*nodes: Node, phase: Phase = Phase.RUNNING) -> RunView:
         if item.plan is not None:
             shown.add_plan(item.id, item.plan, TEXT)
     return shown
+
+
+def hovered(shown: RunView) -> tuple[str, str]:
+    """Return what a hover over the lines of its plans says, as Markdown and as plain text."""
+    found = hover_at([shown], 6)
+    assert found is not None
+    return found[0], unmarked(found[0])

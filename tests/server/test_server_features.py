@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from lsprotocol import types
-from server_views import PATH, TEXT, URI, failed, node, plan, verified, view
+from server_views import PATH, TEXT, URI, failed, hovered, node, plan, verified, view
 
 from stark_lsp.core.editing import keep_ends
 from stark_lsp.core.problem import Span
@@ -107,9 +107,8 @@ def test_hover_tells_plan_attempts_lineage_baselines_and_environment() -> None:
     second = node(2, 1, plan("Fuse the chain"), verified(2.0))
     found = hover_at([view(first, second)], 6)
     assert found is not None
-    text, spans = found
-    assert spans == [(6, 7)]
-    words = unmarked(text)
+    assert found[1] == [(6, 7)]
+    words = unmarked(found[0])
     assert "STARK: Fuse the chain" in words
     assert "Read once." in words
     assert "2: 1.00 ms, 2.00x (1.90 to 2.10) vs eager · threads 2" in words
@@ -122,9 +121,7 @@ def test_hover_tells_plan_attempts_lineage_baselines_and_environment() -> None:
 def test_baselines_beside_an_attempt_are_those_of_its_own_rounds() -> None:
     timed = replace(verified(2.0), eager=Timing(3.0, 2.9, 3.1, 9), compiled=Timing(2.5, 2.4, 2.6, 9))
     shown = view(node(1, 0, plan("Fuse"), timed))
-    found = hover_at([shown], 6)
-    assert found is not None
-    assert "Baselines eager 3.00 ms · torch.compile 2.50 ms" in unmarked(found[0])
+    assert "Baselines eager 3.00 ms · torch.compile 2.50 ms" in hovered(shown)[1]
     assert shown.best is not None
     assert "Baselines: eager 3.00 ms, torch.compile 2.50 ms" in evidence(shown, shown.best)
 
@@ -138,9 +135,7 @@ def test_hover_elsewhere_says_nothing() -> None:
 def test_what_a_candidate_printed_cannot_become_markup() -> None:
     hostile = "[click](command:x) ![i](https://evil) <img> `x` # T"
     bad = node(1, 0, plan(hostile, advice=hostile), failed(VerdictStatus.RUNTIME_ERROR, hostile))
-    found = hover_at([view(bad)], 6)
-    assert found is not None
-    outside_code = "".join(found[0].split("``")[::2])
+    outside_code = "".join(hovered(view(bad))[0].split("``")[::2])
     assert "](" not in outside_code.replace("\\](", "").replace("\\]\\(", "")
     assert "<img" not in outside_code.replace("\\<img", "")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -66,12 +65,11 @@ class Client:
         """Nothing to close."""
 
 
-@pytest.fixture
-def connect() -> Callable[..., Client]:
-    return lambda **answers: Client(make_server(), **answers)
+def connect(**answers: Any) -> Client:
+    return Client(make_server(), **answers)
 
 
-async def test_a_key_is_asked_for_once_and_held(connect: Callable[..., Client]) -> None:
+async def test_a_key_is_asked_for_once_and_held() -> None:
     client = connect(stark_key={"key": KEY})
     keys = KeyHolder(client.server)
     first, second = await keys.get(ask=False), await keys.get(ask=True)
@@ -81,7 +79,7 @@ async def test_a_key_is_asked_for_once_and_held(connect: Callable[..., Client]) 
     assert client.asked == [("stark/key", {"service": "anthropic", "ask": False})]
 
 
-async def test_a_run_is_lent_the_key_of_the_client(connect: Callable[..., Client]) -> None:
+async def test_a_run_is_lent_the_key_of_the_client() -> None:
     client = connect(stark_key={"key": KEY})
     client.server.provides = frozenset({"key"})
     lent = await lend(client.server, KeyHolder(client.server), "auto")
@@ -105,9 +103,7 @@ async def test_the_notification_of_a_changed_key_needs_no_parameters(params: Any
     assert len(client.asked) == 2
 
 
-async def test_an_answer_that_was_under_way_when_the_key_was_forgotten_is_not_held(
-    connect: Callable[..., Client],
-) -> None:
+async def test_an_answer_that_was_under_way_when_the_key_was_forgotten_is_not_held() -> None:
     client = connect()
     keys = KeyHolder(client.server)
     asking = asyncio.create_task(keys.get(ask=False))
@@ -122,13 +118,13 @@ async def test_an_answer_that_was_under_way_when_the_key_was_forgotten_is_not_he
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"key": None}, {"key": ""}, "text", 3, ValueError("locked")])
-async def test_no_key_is_no_error(connect: Callable[..., Client], answer: Any) -> None:
+async def test_no_key_is_no_error(answer: Any) -> None:
     client = connect(stark_key=answer)
     assert await KeyHolder(client.server).get(ask=False) is None
 
 
 @pytest.mark.parametrize("key", ["two words", "line\nfeed", "x" * 2000, 5, [], "\udc80"])
-async def test_a_key_that_cannot_be_sent_is_reported_without_its_text(connect: Callable[..., Client], key: Any) -> None:
+async def test_a_key_that_cannot_be_sent_is_reported_without_its_text(key: Any) -> None:
     client = connect(stark_key={"key": key})
     assert await KeyHolder(client.server).get(ask=False) is None
     (shown,) = [params["message"] for method, params in client.notified if method == "window/showMessage"]
@@ -136,9 +132,7 @@ async def test_a_key_that_cannot_be_sent_is_reported_without_its_text(connect: C
     assert str(key) not in shown
 
 
-async def test_the_key_is_in_no_log_of_any_level(
-    connect: Callable[..., Client], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_key_is_in_no_log_of_any_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     client = connect(stark_key={"key": KEY})
     secret = await KeyHolder(client.server).get(ask=False)
@@ -150,7 +144,7 @@ async def test_the_key_is_in_no_log_of_any_level(
     assert KEY not in caplog.text
 
 
-async def test_a_client_is_asked_only_for_what_the_run_can_use(connect: Callable[..., Client]) -> None:
+async def test_a_client_is_asked_only_for_what_the_run_can_use() -> None:
     client = connect(stark_key={"key": KEY}, stark_model_describe=MODELS)
     client.server.provides = frozenset({"key", "model"})
     keys = KeyHolder(client.server)
@@ -164,15 +158,13 @@ async def test_a_client_is_asked_only_for_what_the_run_can_use(connect: Callable
     assert [method for method, _ in client.asked] == ["stark/model/describe"]
 
 
-async def test_a_client_that_provides_nothing_is_asked_nothing(connect: Callable[..., Client]) -> None:
+async def test_a_client_that_provides_nothing_is_asked_nothing() -> None:
     client = connect()
     lent = await lend(client.server, KeyHolder(client.server), "auto")
     assert (lent.key, lent.editor, client.asked) == (None, None, [])
 
 
-async def test_the_user_is_asked_to_type_a_key_only_for_the_service_they_named(
-    connect: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_user_is_asked_to_type_a_key_only_for_the_service_they_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
     client = connect(stark_key=None)
@@ -200,7 +192,7 @@ async def test_the_user_is_asked_to_type_a_key_only_for_the_service_they_named(
     ],
 )
 async def test_a_model_that_cannot_be_asked_is_left_out_by_auto_and_explained_where_it_was_named(
-    connect: Callable[..., Client], answer: Any, told: str
+    answer: Any, told: str
 ) -> None:
     client = connect(stark_model_describe=answer)
     client.server.provides = frozenset({"model"})
@@ -215,7 +207,7 @@ def test_consent_that_is_not_refused_lets_the_model_be_asked() -> None:
         assert obstacle_in({**MODELS, "consent": consent}) is None
 
 
-async def test_the_models_answer_comes_as_the_json_it_is(connect: Callable[..., Client]) -> None:
+async def test_the_models_answer_comes_as_the_json_it_is() -> None:
     answer = {"text": "t", "toolInput": {"class": 1, "a b": [None, {"_x": 2.5}]}, "model": "m"}
     client = connect(stark_model_complete=answer)
     question = {"messages": [{"role": "user", "content": "\ud800 é"}]}
@@ -224,22 +216,20 @@ async def test_the_models_answer_comes_as_the_json_it_is(connect: Callable[..., 
 
 
 @pytest.mark.parametrize("answer", [None, [], "text", ValueError("no"), {"text": "x" * (lent_model.LIMIT + 1)}])
-async def test_an_answer_that_is_none_is_a_fault_with_a_cure(connect: Callable[..., Client], answer: Any) -> None:
+async def test_an_answer_that_is_none_is_a_fault_with_a_cure(answer: Any) -> None:
     client = connect(stark_model_complete=answer)
     with pytest.raises(Fault, match="choose another model"):
         await LentModel(client.server).complete({})
 
 
-async def test_what_is_handed_in_cannot_pass_as_a_message_of_the_protocol(connect: Callable[..., Client]) -> None:
+async def test_what_is_handed_in_cannot_pass_as_a_message_of_the_protocol() -> None:
     client = connect(stark_model_complete={"text": "", "toolInput": {"jsonrpc": "2.0", "method": "exit"}})
     answer = await LentModel(client.server).complete({})
     assert answer["toolInput"] == {"jsonrpc": "2.0", "method": "exit"}
     assert not client.server.leaving.is_set()
 
 
-async def test_a_cancelled_question_is_withdrawn_and_its_late_answer_dropped(
-    connect: Callable[..., Client], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_cancelled_question_is_withdrawn_and_its_late_answer_dropped(caplog: pytest.LogCaptureFixture) -> None:
     client = connect()
     asking = asyncio.create_task(LentModel(client.server).complete({}))
     await asyncio.sleep(0)
@@ -254,7 +244,7 @@ async def test_a_cancelled_question_is_withdrawn_and_its_late_answer_dropped(
 
 
 @pytest.mark.parametrize("code", [-32800, -32802, -32603])
-async def test_a_question_that_was_withdrawn_ends_without_a_word(connect: Callable[..., Client], code: int) -> None:
+async def test_a_question_that_was_withdrawn_ends_without_a_word(code: int) -> None:
     client = connect()
     server = client.server
     server.facts = replace(server.facts, message_actions=True)
@@ -269,9 +259,7 @@ async def test_a_question_that_was_withdrawn_ends_without_a_word(connect: Callab
         assert said == ([] if withdrawn else ["Use the code action."])
 
 
-async def test_a_client_that_is_silent_is_not_waited_for_for_ever(
-    connect: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_client_that_is_silent_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lent_model, "COMPLETE_S", 0.01)
     monkeypatch.setattr(lent_model, "DESCRIBE_S", 0.01)
     monkeypatch.setattr(key_requests, "LOOK_S", 0.01)

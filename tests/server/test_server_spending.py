@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from server_views import node, plan, verified, view
+from server_views import hovered, node, plan, verified, view
 
 from stark_lsp.core.conversation import Answer, Exchange, Question, Spend, Usage
 from stark_lsp.core.run import Budget
 from stark_lsp.core.status import ModelRole, StopReason
-from stark_lsp.server.features.hover import hover_at
 from stark_lsp.server.runs.run_events import attempts_so_far, closing
-from stark_lsp.server.text.markup import unmarked
 from stark_lsp.server.text.spending import answered, answerer, asked, begins, money, spent, tokens, who
 
 
@@ -100,7 +98,6 @@ def test_hover_tells_who_answered_and_what_it_cost() -> None:
     one = asked([exchange("evil](command:x)", 0.04, 12_000)])
     assert one is not None
     shown.asked[1] = one
-    found = hover_at([shown], 6)
-    assert found is not None
-    assert "Answered by evil](command:x) · 12k tokens · $0.04" in unmarked(found[0])
-    assert "](command:" not in found[0].replace("\\](", "").replace("\\]\\(", "")
+    markdown, text = hovered(shown)
+    assert "Answered by evil](command:x) · 12k tokens · $0.04" in text
+    assert "](command:" not in markdown.replace("\\](", "").replace("\\]\\(", "")

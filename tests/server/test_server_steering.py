@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from server_views import failed, node, plan, verified, view
+from server_views import failed, hovered, node, plan, verified, view
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Budget
@@ -17,11 +17,9 @@ from stark_lsp.core.steering import Course, Hint, Steering, SteeringKind, course
 from stark_lsp.core.wire import from_wire, to_wire
 from stark_lsp.runs.sitting import spoken
 from stark_lsp.server.features.code_actions import run_commands, steering_commands
-from stark_lsp.server.features.hover import hover_at
 from stark_lsp.server.features.lenses import under_way_command
 from stark_lsp.server.features.steering import HINT_LIMIT, KINDS, Target, read
 from stark_lsp.server.runs.views import Phase
-from stark_lsp.server.text.markup import unmarked
 
 WHEN = "2026-01-01T00:00:00+00:00"
 TARGET = Target("abcd1234", "Model", frozenset({0, 1, 2}), Budget(30, dollars=2.0), None)
@@ -110,9 +108,7 @@ def test_a_paused_run_says_so_and_offers_to_go_on() -> None:
     assert shown.paused
     assert [c.command for c in run_commands(shown)] == ["stark.cancel", "stark.resume"]
     assert under_way_command(shown).arguments == [{"run": "abcd1234"}]
-    found = hover_at([shown], 6)
-    assert found is not None
-    assert "Run abcd1234 with playbook · paused, attempt 1 of 30" in unmarked(found[0])
+    assert "Run abcd1234 with playbook · paused, attempt 1 of 30" in hovered(shown)[1]
     shown.phase = Phase.OVER
     assert not shown.paused
 
@@ -120,13 +116,10 @@ def test_a_paused_run_says_so_and_offers_to_go_on() -> None:
 def test_hover_tells_what_the_user_said_of_an_attempt() -> None:
     shown = view(node(1, 0, plan("Fuse"), failed(VerdictStatus.CRASHED, "")))
     shown.course = Course(1, frozenset({1}), (Hint("[x](command:y)", 1), Hint("elsewhere", 2)))
-    found = hover_at([shown], 6)
-    assert found is not None
-    assert (
-        "**You** had the run go on from this attempt; gave this branch up; told the agents `[x](command:y)`"
-        in (found[0])
-    )
-    assert "elsewhere" not in found[0]
+    markdown, _ = hovered(shown)
+    told = "**You** had the run go on from this attempt; gave this branch up; told the agents `[x](command:y)`"
+    assert told in markdown
+    assert "elsewhere" not in markdown
 
 
 def test_the_budget_is_the_one_that_was_told_last() -> None:
