@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -113,6 +114,19 @@ def stark(
     )
 
 
+def begin(*arguments: str | Path, state: Path, cwd: Path | None = None) -> subprocess.Popen[str]:
+    """Start `stark-lsp` as a terminal does, in a process group of its own."""
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=cwd,
+        env=environment(state),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
 def here(
     capsys: pytest.CaptureFixture[str], *arguments: str | Path, state: Path, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -130,6 +144,14 @@ def here(
             code = end.code if isinstance(end.code, int) else 1
     said = capsys.readouterr()
     return subprocess.CompletedProcess(words, code, said.out, said.err)
+
+
+def bare_path(folder: Path, *programs: str) -> str:
+    """Return a search path with these programs and no others; what is not there fails when it is run."""
+    folder.mkdir()
+    for name in programs:
+        os.symlink(shutil.which(name) or "/bin/false", folder / name)
+    return str(folder)
 
 
 def write(folder: Path, name: str, text: str) -> Path:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import stark
+from cli_cases import bare_path, stark
 
 from stark_lsp.cli.checks import toolchain
 from stark_lsp.cli.checks.health import Health
@@ -68,16 +67,11 @@ def test_it_names_the_layer_that_a_run_will_use(report: dict[str, Any]) -> None:
 def lacking(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     """What it says where there is no compiler and no state directory, and the state directory; a key is set."""
     folder = tmp_path_factory.mktemp("lacking")
-    (folder / "bare").mkdir()
-    for name in ("sh", "env", "true", "uname"):
-        found = shutil.which(name)
-        assert found is not None
-        os.symlink(found, folder / "bare" / name)
     (folder / "file").write_text("")
     state = folder / "file" / "state"
     address = "http://user:word@host:8000/v1"
     keys = {"ANTHROPIC_API_KEY": SECRET, "OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": address}
-    env = {**keys, "PATH": str(folder / "bare"), "CXX": ""}
+    env = {**keys, "PATH": bare_path(folder / "bare", "sh", "env", "true", "uname"), "CXX": ""}
     return stark("doctor", "--python", sys.executable, state=state, env=env), state
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
-import shutil
 import signal
 from pathlib import Path
 
 import pytest
-from cli_cases import CHAIN, QUICK, stark, write
+from cli_cases import CHAIN, QUICK, bare_path, stark, write
 
 from stark_lsp.cli.terminal import failures
 
@@ -49,23 +47,11 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     assert "space" in done.stderr
 
 
-@pytest.fixture
-def bare_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A search path with what a shell needs and no compiler."""
-    folder = tmp_path_factory.mktemp("bare")
-    for name in ("sh", "env", "true", "uname"):
-        found = shutil.which(name)
-        assert found is not None
-        os.symlink(found, folder / name)
-    return str(folder)
-
-
 @pytest.mark.slow
-def test_without_a_compiler_the_search_says_so(tmp_path: Path, bare_path: str) -> None:
+def test_without_a_compiler_the_search_says_so(tmp_path: Path) -> None:
     path = write(tmp_path, "model.py", CHAIN)
-    done = stark(
-        "optimize", path, *QUICK, "--budget", "2", state=tmp_path / "state", env={"PATH": bare_path, "CXX": ""}
-    )
+    env = {"PATH": bare_path(tmp_path / "bare", "sh", "env", "true", "uname"), "CXX": ""}
+    done = stark("optimize", path, *QUICK, "--budget", "2", state=tmp_path / "state", env=env)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "no C++ compiler" in done.stderr
     assert "Install" in done.stderr

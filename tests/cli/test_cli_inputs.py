@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_cases import stark
 
 MODEL = """import torch
 from dataclasses import dataclass
@@ -54,8 +55,7 @@ if __name__ == "__main__":
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "stark_lsp", *arguments]
-    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    return stark(*arguments, state=folder / "state", cwd=folder)
 
 
 def test_inputs_are_written_into_the_file(tmp_path: Path) -> None:

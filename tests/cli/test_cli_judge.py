@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from cli_cases import FEW, WHOLE, command, environment, here, stark, write
+from cli_cases import FEW, WHOLE, bare_path, begin, here, stark, write
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -244,14 +242,9 @@ def test_bad_input_ends_with_2_and_one_line(
 
 
 def test_without_the_sandbox_that_was_asked_for_nothing_is_run_and_the_cure_is_named(folder: Path) -> None:
-    bare = folder / "bare"
-    bare.mkdir()
-    for name in ("sh", "env", "c++", "ninja"):
-        os.symlink(shutil.which(name) or "/bin/false", bare / name)
+    env = {"PATH": bare_path(folder / "bare", "sh", "env", "c++", "ninja")}
     options = (*EAGER, "--isolation", "strict", "--json", "-")
-    done = stark(
-        "judge", "model.py", "candidate.py", *options, state=folder / "state", cwd=folder, env={"PATH": str(bare)}
-    )
+    done = stark("judge", "model.py", "candidate.py", *options, state=folder / "state", cwd=folder, env=env)
     assert done.returncode == 2, done.stdout + done.stderr
     error = json.loads(done.stdout)["error"]
     assert "bubblewrap" in error["message"] + error["cure"]
@@ -277,14 +270,7 @@ def test_a_reader_that_leaves_changes_neither_exit_code_nor_json(
     folder: Path, file: str, code: int, status: str
 ) -> None:
     out = folder / f"unread-{file}.json"
-    process = subprocess.Popen(
-        command("judge", "model.py", file, *EAGER, "--json", str(out)),
-        cwd=folder,
-        env=environment(folder / "state"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = begin("judge", "model.py", file, *EAGER, "--json", out, state=folder / "state", cwd=folder)
     assert process.stdout is not None
     # As `| head` does.
     process.stdout.close()
@@ -298,15 +284,7 @@ def test_a_reader_that_leaves_changes_neither_exit_code_nor_json(
 @pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_leaves_nothing_running(folder: Path) -> None:
     out = folder / "stopped.json"
-    process = subprocess.Popen(
-        command("judge", "model.py", "endless.py", *EAGER, "--json", str(out)),
-        cwd=folder,
-        env=environment(folder / "state"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = begin("judge", "model.py", "endless.py", *EAGER, "--json", out, state=folder / "state", cwd=folder)
     assert process.stderr is not None
     # Processes come and go while the machine is looked at; from here on all are there.
     assert any("Verifying the candidate" in line for line in process.stderr)

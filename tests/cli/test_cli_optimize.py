@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import CHAIN, LINEAR, QUICK, WHOLE, command, environment, stark, write
+from cli_cases import CHAIN, LINEAR, QUICK, WHOLE, begin, stark, write
 from cli_pages import Page, check
 
 from stark_lsp.agents.prompts import built_in_dir
@@ -239,13 +239,8 @@ def test_what_changes_during_the_search_stays(elsewhere: bool, tmp_path: Path) -
         else CHAIN.replace("def forward(", "def before(self):\n        pass\n\n    def forward(")
     )
     assert mine != CHAIN
-    process = subprocess.Popen(
-        command("optimize", path, *QUICK, "--budget", "1", "--write", "replace", "--json", out),
-        env=environment(tmp_path / "state"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    options = (*QUICK, "--budget", "1", "--write", "replace", "--json", out)
+    process = begin("optimize", path, *options, state=tmp_path / "state")
     assert process.stdout is not None
     for text in process.stdout:
         if text.lstrip().startswith("1 "):

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_cases import CHAIN, here, write
+from cli_cases import CHAIN, begin, here, write
 from cli_runs import finished_run
 
 from stark_lsp.core.status import Decision
@@ -177,16 +177,9 @@ def test_runs_are_deleted_one_by_one_or_all(place: Place, capsys: pytest.Capture
 
 
 def test_a_reader_that_leaves_early_is_no_error(place: Place) -> None:
-    import subprocess
-
-    from cli_cases import command, environment
-
-    _, state = place
-    process = subprocess.Popen(
-        command("runs", "show", "1f3a"), env=environment(state), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    process = begin("runs", "show", "1f3a", state=place[1])
     assert process.stdout is not None
     process.stdout.close()
     _, errors = process.communicate(timeout=60)
-    assert b"Traceback" not in errors
-    assert b"Exception ignored" not in errors
+    assert "Traceback" not in errors
+    assert "Exception ignored" not in errors

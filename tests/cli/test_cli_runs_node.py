@@ -14,7 +14,6 @@ from cli_cases import CHAIN, here, write
 from cli_stored import HOSTILE, exchange, stored_run
 from rich.console import Console
 
-from stark_lsp.cli import main
 from stark_lsp.cli.runs import attempt_page, run_words
 from stark_lsp.cli.terminal import console
 from stark_lsp.core.conversation import Answer, Exchange, Spend, Usage
@@ -36,17 +35,9 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def runs(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Runs:
-    """Run `stark-lsp runs` in this process, which takes less time."""
-    monkeypatch.setenv("STARK_STATE_DIR", str(place[1]))
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def call(*words: str) -> CompletedProcess[str]:
-        code = main(["runs", *words])
-        told = capsys.readouterr()
-        return CompletedProcess(words, code, told.out, told.err)
-
-    return call
+def runs(place: Place, capsys: pytest.CaptureFixture[str]) -> Runs:
+    """Run `stark-lsp runs` in this process."""
+    return lambda *words: here(capsys, "runs", *words, state=place[1])
 
 
 def in_order(text: str, *parts: str) -> None:
@@ -58,10 +49,8 @@ def in_order(text: str, *parts: str) -> None:
         at = found + len(part)
 
 
-def test_an_attempt_is_shown_with_plan_candidate_verdict_and_cost(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    done = here(capsys, "runs", "show", "1f3a", "--node", "1", state=place[1])
+def test_an_attempt_is_shown_with_plan_candidate_verdict_and_cost(runs: Runs) -> None:
+    done = runs("show", "1f3a", "--node", "1")
     assert done.returncode == 0, done.stderr
     in_order(
         done.stdout,
@@ -79,8 +68,8 @@ def test_an_attempt_is_shown_with_plan_candidate_verdict_and_cost(
     assert "You write fast code." not in done.stdout
 
 
-def test_every_prompt_and_answer_is_shown_in_order(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    done = here(capsys, "runs", "show", "1f3a", "--node", "1", "--prompts", state=place[1])
+def test_every_prompt_and_answer_is_shown_in_order(runs: Runs) -> None:
+    done = runs("show", "1f3a", "--node", "1", "--prompts")
     assert done.returncode == 0, done.stderr
     in_order(
         done.stdout,

@@ -12,28 +12,32 @@ from typing import Any
 
 import psutil
 import pytest
-from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
+from cli_cases import CHAIN, LINEAR, QUICK, begin, stark, write
 
 OPTIONS = (*QUICK, "--budget", "2")
 
 
-def begin(folder: Path, *more: str | Path) -> subprocess.Popen[str]:
-    """Start a search on `gate.py` as a terminal does, in a process group of its own."""
-    return subprocess.Popen(
-        command("optimize", "gate.py", *OPTIONS, *more),
-        cwd=folder,
-        env=environment(folder / "state"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def search(folder: Path, *more: str | Path) -> subprocess.Popen[str]:
+    """Start a search on `gate.py`."""
+    return begin("optimize", "gate.py", *OPTIONS, *more, state=folder / "state", cwd=folder)
+
+
+def told_to_end(process: subprocess.Popen[str]) -> str:
+    """Tell a search to end once its worker has begun; return what it said."""
+    parent, deadline = psutil.Process(process.pid), time.monotonic() + 240
+    while not parent.children() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert parent.children(), "the worker has begun"
+    process.send_signal(signal.SIGTERM)
+    rest, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    return rest
 
 
 def stopped_after_one(folder: Path, out: Path) -> dict[str, Any]:
     """Stop a search by Ctrl-C once its second plan is there; return its report."""
     path = write(folder, "gate.py", CHAIN)
-    process = begin(folder, "--json", out)
+    process = search(folder, "--json", out)
     assert process.stdout is not None
     for text in process.stdout:
         if text.lstrip().startswith("2 "):
@@ -69,17 +73,10 @@ def plans(report: dict[str, Any]) -> dict[int, Any]:
 def test_a_stopped_search_leaves_no_process_is_gone_on_with_and_can_be_told_to_end(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     stopped = stopped_after_one(tmp_path, out)
-    process = begin(tmp_path, "--json", out, "--resume")
+    process = search(tmp_path, "--json", out, "--resume")
     assert process.stdout is not None
     assert any(f"Going on with run {stopped['run']['id']}" in text for text in process.stdout)
-    parent, deadline = psutil.Process(process.pid), time.monotonic() + 240
-    while not parent.children() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert parent.children(), "the worker has begun"
-    process.send_signal(signal.SIGTERM)
-    rest, errors = process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGTERM, errors
-    assert "Stopped." in rest, "being told to end counts as stopping"
+    assert "Stopped." in told_to_end(process), "being told to end counts as stopping"
     again = json.loads(out.read_text())
     assert again["run"]["id"] == stopped["run"]["id"]
     assert plans(stopped).items() <= plans(again).items()
@@ -111,12 +108,4 @@ def test_resuming_where_nothing_is_unfinished_begins_anew_and_says_so(tmp_path: 
 @pytest.mark.slow
 def test_being_told_to_end_before_anything_was_finished_says_so(tmp_path: Path) -> None:
     write(tmp_path, "gate.py", CHAIN)
-    process = begin(tmp_path)
-    parent, deadline = psutil.Process(process.pid), time.monotonic() + 240
-    while not parent.children() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert parent.children(), "the worker has begun"
-    process.send_signal(signal.SIGTERM)
-    rest, _ = process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert "Stopped. No attempt was finished." in rest
+    assert "Stopped. No attempt was finished." in told_to_end(search(tmp_path))
