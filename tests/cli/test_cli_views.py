@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_cases import CHAIN, write
@@ -22,6 +24,7 @@ from stark_lsp.core.events import Judged, Planned, Prepared, Progress
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Span
+from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import RunState, VerdictStatus, WriteMode
 from stark_lsp.core.verdict import Interval, Timing, Verdict
 
@@ -29,6 +32,13 @@ from stark_lsp.core.verdict import Interval, Timing, Verdict
 def recorder(*, terminal: bool = False, width: int = 120) -> tuple[Console, io.StringIO]:
     file = io.StringIO()
     return Console(file=file, force_terminal=terminal, width=width, highlight=False, markup=False, emoji=False), file
+
+
+def ended(run: Run, nodes: Mapping[int, Node], *, width: int = 120, **how: Any) -> str:
+    """Return what is shown at the end of a run."""
+    console, file = recorder(width=width)
+    outcome.show(console, run, nodes, **how)
+    return file.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -214,10 +224,8 @@ def test_text_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 
 def test_numbers_fit_eighty_columns(tmp_path: Path) -> None:
-    console, file = recorder(width=80)
     run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
-    outcome.show(console, run, nodes, seconds=65)
-    text = file.getvalue()
+    text = ended(run, nodes, width=80, seconds=65)
     assert "torch.compile  20.0 ms (19.8–20.2)  1.50x" in text
     assert "2.00x (1.96–2.04)  1.50x (1.47–1.53)" in text
     assert "max-autotune" not in text
@@ -234,16 +242,13 @@ def test_times_beside_the_proposal_are_those_of_its_own_rounds(tmp_path: Path) -
     slower = replace(
         verdict, runtime=Timing(45.0, 44.0, 46.0, 9), eager=Timing(90.0, 88.0, 92.0, 9), compiled=Timing(60, 59, 61, 9)
     )
-    console, file = recorder()
-    outcome.show(console, run, {**nodes, run.best: replace(nodes[run.best], verdict=slower)})
-    text = file.getvalue()
+    text = ended(run, {**nodes, run.best: replace(nodes[run.best], verdict=slower)})
     assert "90.0 ms (88.0–92.0)" in text
     assert "60.0 ms (59.0–61.0)  1.50x" in text
     assert "at different moments" not in text
     stored_earlier = replace(slower, eager=None, compiled=None)
-    console, file = recorder()
-    outcome.show(console, run, {**nodes, run.best: replace(nodes[run.best], verdict=stored_earlier)})
-    assert "at different moments" in file.getvalue()
+    text = ended(run, {**nodes, run.best: replace(nodes[run.best], verdict=stored_earlier)})
+    assert "at different moments" in text
 
 
 def test_max_autotune_stands_there_where_it_was_asked_for(tmp_path: Path) -> None:
@@ -253,23 +258,19 @@ def test_max_autotune_stands_there_where_it_was_asked_for(tmp_path: Path) -> Non
     verdict = nodes[run.best].verdict
     assert verdict is not None
     tuned = replace(verdict, max_autotuned=Timing(24, 23, 25, 9), speedup_vs_max_autotune=Interval(1.6, 1.5, 1.7))
-    console, file = recorder()
-    outcome.show(console, run, {**nodes, run.best: replace(nodes[run.best], verdict=tuned)})
-    assert "max-autotune   24.0 ms (23.0–25.0)  1.25x" in file.getvalue()
-    assert "; 1.60x (1.50–1.70) vs max-autotune." in file.getvalue()
+    text = ended(run, {**nodes, run.best: replace(nodes[run.best], verdict=tuned)})
+    assert "max-autotune   24.0 ms (23.0–25.0)  1.25x" in text
+    assert "; 1.60x (1.50–1.70) vs max-autotune." in text
     failed = replace(run.reference.baselines, max_autotune_message="torch.compile (max-autotune) failed: it does not")
-    console, file = recorder()
-    outcome.show(console, replace(run, reference=replace(run.reference, baselines=failed)), nodes)
-    assert "max-autotune   no time" in file.getvalue()
-    assert "torch.compile (max-autotune) failed: it does not" in file.getvalue()
+    text = ended(replace(run, reference=replace(run.reference, baselines=failed)), nodes)
+    assert "max-autotune   no time" in text
+    assert "torch.compile (max-autotune) failed: it does not" in text
 
 
 def test_torch_compile_gets_the_credit_where_it_is_due(tmp_path: Path) -> None:
     path = write(tmp_path, "model.py", CHAIN)
     run, nodes = finished_run(path, best=None)
-    console, file = recorder()
-    outcome.show(console, run, nodes)
-    assert "torch.compile alone is 1.50x as fast as eager here" in file.getvalue()
+    assert "torch.compile alone is 1.50x as fast as eager here" in ended(run, nodes)
     no_gain = replace(run, reference=reference(compile_ms=31.0))
     assert outcome.compile_remark(no_gain) == ""
     assert outcome.compile_remark(replace(run, reference=reference(compile_ms=None))) == ""
@@ -294,9 +295,7 @@ def test_a_long_patch_is_cut_on_a_terminal_only() -> None:
 def test_a_deep_tree_stays_readable(tmp_path: Path) -> None:
     run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
     chain = {number: node(number, number - 1, verified(15.0)) for number in range(1, 1501)}
-    console, file = recorder(width=100)
-    outcome.show(console, run, {0: nodes[0], **chain})
-    text = file.getvalue()
+    text = ended(run, {0: nodes[0], **chain}, width=100)
     for number in (1, 9, 10, 700, 1500):
         assert f" {number} 15.0 ms  2.00x" in text
     assert "Fuse the gate  after 1499" in text
