@@ -94,7 +94,7 @@ def make_server() -> StarkServer:
     return server
 
 
-def serve(tcp: int | None = None, log_file: str | None = None) -> int:
+def serve(tcp: int | None, log_file: str | None) -> int:
     """Serve one client and return the exit code.
 
     Parameters

@@ -26,15 +26,17 @@ from stark_lsp.server.text.spending import who
 Answer = dict[str, Any]
 
 
+def named(arguments: Sequence[Any]) -> dict[str, Any]:
+    """Return the first argument of a command if that is an object, which names arguments; else an empty one."""
+    return arguments[0] if arguments and isinstance(arguments[0], dict) else {}
+
+
 def argument(arguments: Sequence[Any], index: int, *names: str) -> str:
-    """Return a command's argument: by position, or by name in a first argument that is an object; else empty."""
-    first = arguments[0] if arguments else None
-    if isinstance(first, dict):
-        value = next((first[name] for name in names if name in first), None)
-        if value is None and index > 0 and len(arguments) > index:
-            value = arguments[index]
-    else:
-        value = arguments[index] if len(arguments) > index else None
+    """Return a command's argument, by name or by position; empty if there is none."""
+    given = named(arguments)
+    value = next((given[name] for name in names if name in given), None)
+    if value is None and index < len(arguments):
+        value = arguments[index]
     return value if isinstance(value, str) else ""
 
 
@@ -46,7 +48,7 @@ def _node(arguments: Sequence[Any]) -> int | None:
     BadInput
         It is no whole number; the run's own proposal must not take its place.
     """
-    value = arguments[0].get("node") if arguments and isinstance(arguments[0], dict) else None
+    value = named(arguments).get("node")
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -124,7 +126,7 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
         uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
         try:
             uri, qualname = await target_at(server, arguments)
-            wish = arguments[0] if isinstance(arguments[0], dict) else {}
+            wish = named(arguments)
             if isinstance(run := wish.get("run"), str):
                 view, new = await desk.optimize(uri, qualname, await asyncio.to_thread(desk.store().get, run))
             elif wish.get("again") is not True and (offer := await kept.standing(uri, qualname)) is not None:
@@ -167,7 +169,7 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
         view = view_of(arguments)
         # Named by a lens or action of its document; from elsewhere the user may look at another file.
         caret = bool(argument(arguments, 0, "run"))
-        made = isinstance(arguments[0], dict) and arguments[0].get("made") is True if arguments else False
+        made = named(arguments).get("made") is True
         server.spawn(proposals.accept(view, caret=caret, made=made), "accepting the proposal")
         return {"status": "applying", "run": view.id}
 
@@ -206,8 +208,7 @@ async def target_at(server: StarkServer, arguments: Sequence[Any]) -> tuple[str,
         It does not say, or there is no class.
     """
     uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
-    first = arguments[0] if arguments else None
-    line = first.get("line") if isinstance(first, dict) else None
+    line = named(arguments).get("line")
     place = server.notebooks.place(uri)
     if place is not None and place.last is not None:
         uri, line = place.document.uri, line + place.first if isinstance(line, int) else None

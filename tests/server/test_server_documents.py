@@ -10,14 +10,13 @@ from lsprotocol import types
 
 from stark_lsp.core.editing import keep_ends
 from stark_lsp.server.text.documents import Change, Documents, read_file
-from stark_lsp.server.text.positions import Units
 
 URI = "file:///tmp/model.py"
 TEXT = st.text(alphabet="ab\n\r\f😋", max_size=30)
 
 
 def opened(text: str) -> Documents:
-    documents = Documents(Units("utf-16"))
+    documents = Documents()
     documents.open(types.TextDocumentItem(URI, "python", 1, text))
     return documents
 

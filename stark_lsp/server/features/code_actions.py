@@ -17,7 +17,6 @@ from stark_lsp.server.features.inputs import MARK
 from stark_lsp.server.features.lenses import ACCEPT, CANCEL, DISMISS, OPTIMIZE, decision_commands, start_command
 from stark_lsp.server.proposals import afterwards
 from stark_lsp.server.runs.views import Phase, RunView
-from stark_lsp.server.text.positions import overlaps
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
@@ -37,7 +36,7 @@ def wanted(kind: str, only: Sequence[str] | None) -> bool:
 
 def class_at(classes: Sequence[ModuleClass], start: int, end: int) -> ModuleClass | None:
     """Return the innermost class that shares a line with the selection."""
-    touched = [cls for cls in classes if overlaps(cls.span, start, end)]
+    touched = [cls for cls in classes if cls.span.start <= end and start <= cls.span.end]
     return min(touched, key=lambda cls: cls.span.end - cls.span.start, default=None)
 
 

@@ -130,10 +130,8 @@ class Proposals:
             "node": best.id,
             "next": next_after(view),
         }
-        if prepared.path is not None and prepared.edit.new_file is not None:
-            original = read_file(prepared.path) or ""
-            proposed = prepared.edit.new_file.text
-            return {**about, "uri": uri_of(prepared.path), "original": original, "proposed": proposed}
+        if (new := prepared.edit.new_file) is not None:
+            return {**about, "uri": uri_of(new.path), "original": read_file(new.path) or "", "proposed": new.text}
         return {**about, "uri": view.uri, "original": prepared.before, "proposed": prepared.edit.preview}
 
     async def review(self, view: RunView) -> str | None:

@@ -89,8 +89,8 @@ class Document:
     @property
     def valid(self) -> bool:
         """Whether the text is Python."""
-        _ = self.classes  # reads it
-        return self._index is None or self._index.valid
+        _ = self.classes  # makes the index
+        return self._index is not None and self._index.valid
 
     @property
     def offered(self) -> tuple[ModuleClass, ...]:
@@ -136,8 +136,8 @@ Watcher = Callable[[Document, Change], None]
 class Documents:
     """All open documents."""
 
-    def __init__(self, units: Units | None = None) -> None:
-        self.units = units or Units()
+    def __init__(self) -> None:
+        self.units = Units()
         self.on_change: Watcher = lambda document, change: None
         self._open: dict[str, Document] = {}
 

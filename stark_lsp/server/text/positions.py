@@ -110,8 +110,3 @@ def trimmed_range(lines: Sequence[str], span: Span, units: Units) -> types.Range
         end -= 1
     first, final = lines[start], lines[end].rstrip()
     return units.range(lines, (start, len(first) - len(first.lstrip())), (end, len(final)))
-
-
-def overlaps(span: Span, start: int, end: int) -> bool:
-    """Whether a span shares a line with the lines `start` to `end`, both included."""
-    return span.start <= end and start <= span.end
