@@ -292,6 +292,27 @@ def notes(source: Source) -> Iterator[Note]:
         if not off and source.names.of(call.func) & _AUTOCAST:
             yield Note("It computes in a lower precision under autocast.", call.lineno)
     yield from _kept(source)
+    yield from _ignored(source)
+
+
+def _ignored(source: Source) -> Iterator[Note]:
+    """Arguments that the original's `forward` looks at and the candidate's does not, as a flag that is built in."""
+    theirs = source.reference.forward(source.reference.main) if source.reference and source.reference.main else None
+    ours = source.forward(source.main) if source.main is not None else None
+    if theirs is None or ours is None:
+        return
+    read, wanted = (
+        {node.id for node in ast.walk(one) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        for one in (ours, theirs)
+    )
+    if read & {"locals", "vars", "super"}:
+        return
+    places = [[*one.args.posonlyargs, *one.args.args][1:] for one in (ours, theirs)]
+    pairs = list(zip(*places, strict=False))
+    pairs += [(a, b) for a in ours.args.kwonlyargs for b in theirs.args.kwonlyargs if a.arg == b.arg]
+    ignored = [a.arg for a, b in pairs if b.arg in wanted and a.arg not in read]
+    if ignored:
+        yield Note(f"Its forward never looks at {' and '.join(ignored)}, which the original's does.", ours.lineno)
 
 
 def _halves(source: Source, call: ast.Call) -> bool:

@@ -196,6 +196,14 @@ def test_a_function_renamed_between_marks_keeps_its_other_lines() -> None:
     assert edited_outside(annotated, after.replace("y * 2", "y * 3")) == [Span(2, 2)]
 
 
+def test_what_nothing_names_any_more_may_go() -> None:
+    rest = "class ModelNew:\n    def forward(self, x):\n        return _old(x) + LIMIT\n"
+    before = f"LIMIT = 1\n\n\ndef _old(x):\n    return x\n\n\n{rest}"
+    annotated = annotate(before, [Span(9, 9)])
+    assert edited_outside(annotated, rest.replace("_old(x) + LIMIT", "x + 1")) == []
+    assert edited_outside(annotated, rest.replace("_old(x)", "x")) == [Span(0, 0)], "what is still named is not to go"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [

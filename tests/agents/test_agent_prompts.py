@@ -266,10 +266,10 @@ def test_sources_that_are_alike_are_shown_by_what_differs_from_one_that_is_shown
     same = replace(other, id=9)
     given = context(first, (ROOT, first, second, other, child, same))
     body = frame().question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN]).body
-    assert "Its source is that of the attempt you start from, but for:" in body
+    assert "Its source is that of the attempt you start from, but for this (- lines stand there, + lines here):" in body
     assert "-        return first(x)\n+        return second(x)" in body
     # What is unlike is shown whole, and then stands for those that are like it.
-    assert "Its source is that of attempt 7 above, but for:" in body
+    assert "Its source is that of attempt 7 above, but for this (- lines stand there, + lines here):" in body
     assert "-        return other(x)\n+        return child(x)" in body
     assert "Its source is that of attempt 7 above, line by line." in body
     assert body.count("def part_7(x)") == body.count("def piece_7(x)") == 1
@@ -279,7 +279,7 @@ def test_sources_that_are_alike_are_shown_by_what_differs_from_one_that_is_shown
     assert "+        return second(x)" not in coded
     assert "\n        return second(x)" in coded
     paper = frame(AgentSettings(history=False)).question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN]).body
-    assert "but for:" not in paper
+    assert "but for this" not in paper
     assert paper.count("def part_7(x)") == 2
     assert paper.count("def piece_7(x)") == 3
 

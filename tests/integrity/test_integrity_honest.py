@@ -174,6 +174,24 @@ def test_what_the_original_does_is_no_note_either() -> None:
     assert read(candidate(does), "ModelNew", HEAD + does).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("forward", "ignored"),
+    [
+        ("self, x, causal=True, *, mask=None):\n        return x.tril() if causal else x", "mask"),
+        ("self, y, flag=True, *, mask=None):\n        return y.tril()", "flag and mask"),  # by place, not by name
+        ("self, x, causal=True, *, mask=None):\n        return plain(**locals())", ""),
+        ("self, x, causal=True, *, mask=None):\n        return x * mask if causal else x", ""),
+        ("self, *given, **named):\n        return plain(*given, **named)", ""),
+    ],
+)
+def test_arguments_that_only_the_original_looks_at_are_a_note(forward: str, ignored: str) -> None:
+    head = "import torch\n\n\nclass {}(torch.nn.Module):\n    def forward({}\n"
+    whole = "self, x, causal=True, *, mask=None):\n        x = x.tril() if causal else x\n        return x * mask"
+    notes = read(head.format("ModelNew", forward), "ModelNew", head.format("Model", whole), "Model").notes
+    told = [f"Its forward never looks at {ignored}, which the original's does."] if ignored else []
+    assert [note.reason for note in notes] == told
+
+
 def test_a_lower_precision_is_no_note_where_the_original_is_called_in_one() -> None:
     text = candidate("", "return x.half().float()")
     assert [note.message for note in read(text, "ModelNew").notes]

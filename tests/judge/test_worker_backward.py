@@ -145,6 +145,8 @@ def test_gradients_are_those_of_other_weights_and_other_uses_too(
 NORMED = "self.lin = torch.nn.Linear(8, 8)\nself.bn = torch.nn.BatchNorm1d(8)\nself.drop = torch.nn.Dropout(0.5)"
 AS_A_FUNCTION = "b = self.bn\nx = F.batch_norm(self.lin(x), b.running_mean, b.running_var, b.weight, b.bias, {})\n"
 COUNTED = AS_A_FUNCTION.format(True) + "b.num_batches_tracked.add_(1)\n"
+BY_WHOM = AS_A_FUNCTION + "b.num_batches_tracked.add_(int({}))\nreturn x"
+OF_THE_PART, OF_THE_WHOLE = (BY_WHOM.format(whose, whose) for whose in ("b.training", "self.training"))
 
 
 @pytest.mark.parametrize(
@@ -155,6 +157,10 @@ COUNTED = AS_A_FUNCTION.format(True) + "b.num_batches_tracked.add_(1)\n"
         ("eval", "return self.drop(self.lin(x))", "return self.drop(self.lin(x).t()).t()", ""),
         ("eval", "return self.bn(self.lin(x))", AS_A_FUNCTION.format(False) + "return x", "after train()"),
         ("as-constructed", "return self.bn(self.lin(x))", COUNTED + "return x", "after eval()"),
+        ("eval", "return self.bn(self.lin(x))", OF_THE_WHOLE, "in train() with bn in eval()"),
+        ("as-constructed", "return self.bn(self.lin(x))", OF_THE_WHOLE, "in train() with bn in eval()"),
+        ("eval", "return self.bn(self.lin(x))", OF_THE_PART, ""),
+        ("as-constructed", "return self.bn(self.lin(x))", OF_THE_PART, ""),
     ],
     ids=[
         "right",
@@ -162,6 +168,10 @@ COUNTED = AS_A_FUNCTION.format(True) + "b.num_batches_tracked.add_(1)\n"
         "drawn in another order",
         "running statistics for good",
         "statistics of the batch for good",
+        "the mode of the whole",
+        "the mode of the whole in training",
+        "the mode of the part",
+        "the mode of the part in training",
     ],
 )
 def test_the_other_mode_is_followed(tmp_path: Path, mode: str, original: str, body: str, words: str) -> None:

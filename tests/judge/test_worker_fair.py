@@ -223,29 +223,11 @@ def test_a_weight_that_only_large_values_show_is_found_out(tmp_path: Path) -> No
     assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
 
 
-def test_flags_and_whole_numbers_of_the_call_are_tried_with_other_values(tmp_path: Path) -> None:
-    arguments, inputs = "x, start, causal=True, *, scaled=False, pair=False", "torch.randn(8, 6, 6), 2"
-    body = "x = x + self.table[start : start + 6]\n"
-    body += "x = x.triu() if causal else x\nx = x * 2.0 if scaled else x\nreturn (x, x) if pair else x"
-    how = {"arguments": arguments, "init": 'self.register_buffer("table", torch.randn(8, 6))\n'}
-    reference = make_reference(tmp_path / "r", body, inputs, **how)
-    words = [case.words for case in reference.special if "=" in case.words]
-    assert words == [
-        "with start=1 instead of 2",
-        "with causal=False instead of True",
-        "with scaled=True instead of False",
-    ], "what has another structure says nothing"
-    assert finding(reference, tmp_path / "c", body, **how) == ("OK", "")
-    for wrong, told in (("start", "2"), ("causal", "True"), ("scaled", "False")):
-        status, message = finding(reference, tmp_path / "c", f"{wrong} = {told}\n{body}", **how)
-        assert (status, f"with {wrong}=" in message) == ("WRONG_RESULT", True)
-
-
 def test_the_number_of_special_cases_is_bounded(tmp_path: Path) -> None:
     init = "self.w = nn.Parameter(torch.randn(32))\n"
-    inputs = "torch.rand(16, 32), torch.ones(16, 32), 2.0, torch.arange(16), torch.ones(32), 0.5, 2, 3, True, False"
-    body = "return (x * m * a)[i] * self.w * g + b * (n + k + u + v)"
-    reference = make_reference(tmp_path, body, inputs, arguments="x, m, a, i, g, b, n, k, u, v", init=init)
+    inputs = "torch.rand(16, 32), torch.ones(16, 32), 2.0, torch.arange(16), torch.ones(32), 0.5"
+    body = "return (x * m * a)[i] * self.w * g + b"
+    reference = make_reference(tmp_path, body, inputs, arguments="x, m, a, i, g, b", init=init)
     plain = [case for case in reference.special if not case.trained]
     assert len(plain) == fair.MOST
     assert len(reference.special) <= fair.MOST + 3

@@ -1,8 +1,8 @@
 """What a code agent changed, held against the lines that its plan marked (paper, section 4.3).
 
 A candidate may change every line between the marks, and may bring what these lines need: imports, and definitions at
-module level that were not there before. Comments, docstrings, spacing, how wide a level of indentation is and the name
-of the class count as nothing. Everything else is an edit outside the anchors.
+module level that were not there before; those that nothing names any more may go. Comments, docstrings, spacing, how
+wide a level of indentation is and the name of the class count as nothing. Everything else is an edit outside.
 
 Nothing of this is stored: the parent's plan and both sources are, and `report` tells the same from them at any time.
 """
@@ -60,17 +60,25 @@ def edited_outside(annotated: str, source: str, names: tuple[str, str] = ("", ""
     parsed = parse_markers(annotated)
     if not parsed.spans:
         return None
+    allowed = {line for span in parsed.spans for line in range(span.start, span.end + 1)}
     before_tree, after_tree = _tree(parsed.source), _tree(source)
     try:
         known = {_renamed(name, names) for statement in before_tree.body for name in Definition(statement).binds}
         helpers = [statement for statement in after_tree.body if _is_helper(statement, known)]
+        # What nothing names any more is to go, wherever it stood; where a part is marked it may have another name.
+        words = {names[0], *re.findall(r"\w+", source)}
+        gone = [
+            statement
+            for statement in before_tree.body
+            if _is_helper(statement, words)
+            and allowed.isdisjoint(range(first_line(statement), last_line(statement) + 1))
+        ]
     except RecursionError:
         return None
-    before = _lines(parsed.source, _silent(before_tree, ()), names)
+    before = _lines(parsed.source, _silent(before_tree, gone), names)
     after = _lines(source, _silent(after_tree, helpers), ("", ""))
     if not before or not comparable([text for _, text in before], [text for _, text in after]):
         return None
-    allowed = {line for span in parsed.spans for line in range(span.start, span.end + 1)}
     outside = _outside(before, after, allowed)
     if outside and helpers:
         # One that is an old function by a new name, which was changed between marks, kept its other lines.

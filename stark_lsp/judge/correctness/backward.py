@@ -8,6 +8,7 @@ what flows in are moved by their last bits: a gradient that is zero but for roun
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -191,24 +192,19 @@ class Backward:
             limits = {least: self._limits[least]} if least in self._borne(reference, case, **how) else {}
             how["without"] = [BUFFER, OUTPUT, OF_INPUT]
             found.append(Step(how, self.expected, limits, ", where nothing else requires gradients"))
-        other = self._toggled(reference, case) if toggled else None
-        return [step for step in (*found, other) if step is not None and (step.limits or step.apart)]
+        others = [self._toggled(reference, case), self._frozen(reference, case)] if toggled else []
+        return [step for step in (*found, *others) if step is not None and (step.limits or step.apart)]
 
     def _toggled(self, reference: Reference, case: Case) -> Step | None:
         """Return the call in `train()` where it is judged in `eval()`, or the other way, if that makes a difference."""
 
         def called(draw: int = 0, *, near: bool = False) -> dict[str, torch.Tensor]:
-            reference.begin()
-            arguments = reference.arguments(case.inputs_path)
-            if near:
-                arguments = modules.map_tensors(arguments, partial(moved, seed=0, autocast=reference.autocast))
-            found = stepping.in_other_mode(reference.module, arguments, draw)
-            return _results(tensorfile.capture(found, self.device), buffers=True)
+            return self._called(reference, case, draw=draw, near=near)
 
         usual = {f"buffer {name}": buffer.detach().to(self.device) for name, buffer in reference.module.named_buffers()}
         usual |= self.expected
         where = f" after {'eval' if reference.module.training else 'train'}(): go by self.training"
-        how = {"toggled": True}
+        how: dict[str, Any] = {"toggled": []}
         try:
             expected = called()
             if stepping.drew():
@@ -229,6 +225,35 @@ class Backward:
         # What it holds but does not change is its own affair.
         kept = [name for name in steady if name in other or not name.startswith(BUFFER)]
         return Step(how, expected, dict.fromkeys(kept, TOLERANCE), f",{where}")
+
+    def _frozen(self, reference: Reference, case: Case) -> Step | None:
+        """Return the call in `train()` with norms in `eval()`, as who fine-tunes has them; None without such parts."""
+        norms = [
+            name
+            for name, part in reference.module.named_modules()
+            if name and isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.track_running_stats
+        ]
+        if not norms:
+            return None
+        try:
+            expected = self._called(reference, case, norms)
+            near = {} if stepping.drew() else self._called(reference, case, norms, near=True)
+        except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
+            return None
+        names = [name for name in near if name.startswith(OUTPUT) and _off(expected[name], near[name]) <= STEADY]
+        where = f", in train() with {norms[0]} in eval(): go by the `training` of that part"
+        return Step({"toggled": norms}, expected, dict.fromkeys(names, TOLERANCE), where)
+
+    def _called(
+        self, reference: Reference, case: Case, kept: Sequence[str] = (), *, draw: int = 0, near: bool = False
+    ) -> dict[str, torch.Tensor]:
+        """Return what a call in another mode gives, see `stepping.in_other_mode`."""
+        reference.begin()
+        arguments = reference.arguments(case.inputs_path)
+        if near:
+            arguments = modules.map_tensors(arguments, partial(moved, seed=0, autocast=reference.autocast))
+        found = stepping.in_other_mode(reference.module, arguments, kept, draw)
+        return _results(tensorfile.capture(found, self.device), buffers=True)
 
     @staticmethod
     def _names_of(found: dict[str, torch.Tensor], usual: dict[str, torch.Tensor]) -> list[str]:

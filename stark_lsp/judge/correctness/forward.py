@@ -63,7 +63,7 @@ class Forward:
         between: str = "",
         led: bool = False,
         only: str | None = None,
-        toggled: bool = False,
+        toggled: Sequence[str] | None = None,
         without: Sequence[str] = (),
         exchange: Exchange | None = None,
     ) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Forward:
         leaves, between, led, only
             See `training_step` and `step`; `between` is a tensor file.
         toggled
-            Make no step, but see `in_other_mode`.
+            Make no step, but see `in_other_mode`: which parts stay in `eval()` there.
         without
             What the names of those begin with that are not written, of what a step gives.
         exchange
@@ -127,8 +127,8 @@ class Forward:
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
             how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led, "only": only}
-            if toggled:
-                result = in_other_mode(module, arguments)
+            if toggled is not None:
+                result = in_other_mode(module, arguments, toggled)
             else:
                 result = step(module, arguments, mode, flows, gradients=gradients, **how)
             modules.synchronize(device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -79,17 +79,22 @@ def step(
     return found
 
 
-def in_other_mode(module: Any, arguments: Arguments, draw: int = 0) -> dict[str, Any]:
+def in_other_mode(module: Any, arguments: Arguments, kept: Sequence[str] = (), draw: int = 0) -> dict[str, Any]:
     """Call the module in `train()` where it is in `eval()`, or the other way; all is put back.
 
-    Returns its result, and the buffers as they are then, by name; other numbers are drawn by `draw`.
+    With parts that are `kept` in `eval()`, as who fine-tunes keeps norms, it is in `train()`. Returns its result, and
+    the buffers as they are then, by name; other numbers are drawn by `draw`.
     """
     args, kwargs = arguments
     modes = [(part, part.training) for part in module.modules()]
+    parts = dict(module.named_modules())
     _manual_seed(DRAWN_SEED + draw)
     with state.kept(module):
         try:
-            module.train(not module.training)
+            module.train(bool(kept) or not module.training)
+            for name in kept:
+                # A candidate that has no such part has nothing to go by.
+                parts.get(name, torch.nn.Identity()).eval()
             with modules.forward_context(gradients=True):
                 found = {"output": modules.detached(module(*args, **kwargs))}
         finally:

@@ -1,4 +1,4 @@
-"""Inputs that are the same for every seed, such as a mask of ones, a factor or a flag, and other values for them.
+"""Inputs that are the same for every seed, such as a mask of ones or a factor of 1.0, and other values for them.
 
 A candidate that ignores such an input is right on all that the user's own function makes. Here each of them is
 changed while all other inputs stay, as far as other values make sense without knowing what the input is for.
@@ -6,7 +6,6 @@ changed while all other inputs stay, as far as other values make sense without k
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -27,8 +26,6 @@ ALONE = 2
 SEED = 17
 ONLY = "with only "
 """What the words of such a case begin with."""
-FLAGS = 3
-"""So many flags and whole numbers are changed, each in a case of its own."""
 LOOK = 4096
 """Elements that are compared first."""
 PATTERN = "another pattern of zeros and ones"
@@ -68,34 +65,6 @@ def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], 
         make = partial(modules.replaced, arguments, {index: changes[index][1] for index in group})
         result.append((f"{ONLY}{named} changed: {what}", make))
     return result
-
-
-def plain(arguments: Any, forward: Callable[..., Any]) -> list[list[tuple[str, Callable[[], Any]]]]:
-    """Return what makes the arguments with a flag of `forward` turned round, or another whole number, each with words.
-
-    Flags that are left to their defaults count as well: who calls the class elsewhere may give them. Of each there are
-    alternatives, the first that the class bears is meant.
-    """
-    try:
-        signature = inspect.signature(forward)
-        given = signature.bind(*arguments[0], **arguments[1]).arguments
-    except (TypeError, ValueError):  # it tells nothing of itself
-        return []
-
-    def remade(name: str, value: Any) -> Any:
-        bound = signature.bind(*arguments[0], **arguments[1])
-        bound.arguments[name] = value
-        return bound.args, bound.kwargs
-
-    result: list[list[tuple[str, Callable[[], Any]]]] = []
-    for name, parameter in signature.parameters.items():
-        value = given.get(name, parameter.default)
-        others: list[Any] = [not value] if type(value) is bool else []
-        if type(value) is int and name in given:
-            others = [value - 1, value + 1] if value > 1 else [value + 1]
-        if others:
-            result.append([(f"with {name}={new} instead of {value}", partial(remade, name, new)) for new in others])
-    return result[:FLAGS]
 
 
 def _names(arguments: Any) -> list[str]:

@@ -26,7 +26,7 @@ from .cases import Case, CaseKind
 if TYPE_CHECKING:
     from ..reference.reference import Reference
 
-MOST = 16
+MOST = 13
 """Cases that are made at most, and run for each candidate; a few more come with other weights."""
 WHOLE_LIMIT = 32 << 20
 """Bytes of inputs, and of outputs, up to which special inputs are variants of the user's whole batch."""
@@ -98,7 +98,7 @@ class SpecialCases:
         arguments = modules.to_device(arguments, "cpu")
         # An output that is no floating one may be a place among the inputs.
         floating = all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
-        variants = special.specials(arguments, names, fixed, size, ties=floating, forward=reference.module.forward)
+        variants = special.specials(arguments, names, fixed, size, ties=floating)
         for number, variant in enumerate(variants):
             if variant.screened and screen is None:
                 continue

@@ -73,13 +73,7 @@ class Special(NamedTuple):
 
 
 def specials(
-    arguments: Arguments,
-    operators: set[str] | None,
-    fixed: list[int],
-    size: int = 0,
-    *,
-    ties: bool = True,
-    forward: Callable[..., Any] | None = None,
+    arguments: Arguments, operators: set[str] | None, fixed: list[int], size: int = 0, *, ties: bool = True
 ) -> list[Special]:
     """Return all variants, the most telling first.
 
@@ -95,12 +89,8 @@ def specials(
         The user's batch, where `arguments` are a part of one.
     ties
         Whether equal values may be among the inputs; not where the result says which is the first of them.
-    forward
-        What is called with them: its flags and whole numbers are tried with other values.
     """
     found = [*batches(arguments, size), *strided(arguments)]
-    if forward is not None:
-        found += [Special(CaseKind.VALUES, ways) for ways in constants.plain(arguments, forward)]
     floating = [tensor for tensor in modules.tensors_of(arguments) if tensor.dtype.is_floating_point]
     alone = constants.variants(arguments, fixed)
     if floating:
