@@ -32,6 +32,7 @@ IDLE = 0.5
 WAITING, SEVERAL = 0.25, 8
 """of this one on, where it has so many: fewer of them, or a graph, gain more than a faster kernel."""
 _NAME = 100
+_PRODUCT = re.compile(r"aten::(mm|addmm|bmm|baddbmm|linear|\w*convolution\w*)$|gemm|cutlass")
 _GRID = re.compile(r"(\d+)x(\d+)x(\d+)")
 
 
@@ -164,7 +165,8 @@ def _done(profile: Profile, call_us: float) -> str:
     reached = profile.flops / call_us * 1e6
     what = f"The original's products are {_rate(profile.flops, 'FLOP')}: {_rate(reached, 'FLOP/s')} over the call"
     if share > BEATEN:
-        return f"{what}, more than products of its dtype reach here: it does fewer operations, or by faster units."
+        more = "more than large ones of its dtype reached when the device was measured"
+        return f"{what}, {more}: it does fewer operations, or by faster units, or the device was busy then."
     return f"{what}, {_percent(share)} of the {_rate(reached / share, 'FLOP/s')} that large ones of its dtype reach."
 
 
@@ -190,6 +192,9 @@ def _bottleneck(profile: Profile, call_us: float, *, on_gpu: bool) -> Bottleneck
 
 def _limit(profile: Profile, environment: Environment | None, bottleneck: Bottleneck | None) -> str:
     if bottleneck is Bottleneck.LATENCY:
+        products = sum(launch.time_us for launch in profile.launched if _PRODUCT.search(launch.name))
+        if products > 0.5 * _total(profile):
+            return "So most of its time goes into products, which run below the rate of large ones."
         return "So most of its time goes elsewhere: into intermediate tensors, other arithmetic, or waiting."
     if bottleneck is None:
         return ""

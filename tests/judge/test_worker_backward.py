@@ -183,6 +183,17 @@ def test_the_other_mode_is_followed(tmp_path: Path, mode: str, original: str, bo
     assert words in message
 
 
+def test_norms_that_a_candidate_calls_otherwise_are_not_asked_for(tmp_path: Path) -> None:
+    reference = make_reference(
+        tmp_path / "r", "return self.bn(x)", "torch.randn(16, 8)", init="self.bn = nn.BatchNorm1d(8)", gradients=True
+    )
+    init = "self.norm = nn.BatchNorm1d(8)\n"
+    init += "self._register_load_state_dict_pre_hook(lambda state, *_: [state.update({k.replace('bn.', 'norm.'): "
+    init += "state.pop(k)}) for k in list(state) if k.startswith('bn.')])"
+    body = "b = self.norm\nreturn F.batch_norm(x, b.running_mean, b.running_var, b.weight, b.bias, self.training)"
+    assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
+
+
 def test_results_of_another_shape_in_the_other_mode_are_the_originals(tmp_path: Path) -> None:
     """As of a detector, which gives boxes for use and maps for its loss."""
     init = "self.lin = torch.nn.Linear(8, 8)"

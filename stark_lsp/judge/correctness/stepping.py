@@ -83,18 +83,19 @@ def in_other_mode(module: Any, arguments: Arguments, kept: Sequence[str] = (), d
     """Call the module in `train()` where it is in `eval()`, or the other way; all is put back.
 
     With parts that are `kept` in `eval()`, as who fine-tunes keeps norms, it is in `train()`. Returns its result, and
-    the buffers as they are then, by name; other numbers are drawn by `draw`.
+    the buffers as they are then, by name; nothing if it has no such parts. Other numbers are drawn by `draw`.
     """
     args, kwargs = arguments
     modes = [(part, part.training) for part in module.modules()]
     parts = dict(module.named_modules())
+    if not parts.keys() >= set(kept):
+        return {}
     _manual_seed(DRAWN_SEED + draw)
     with state.kept(module):
         try:
             module.train(bool(kept) or not module.training)
             for name in kept:
-                # A candidate that has no such part has nothing to go by.
-                parts.get(name, torch.nn.Identity()).eval()
+                parts[name].eval()
             with modules.forward_context(gradients=True):
                 found = {"output": modules.detached(module(*args, **kwargs))}
         finally:
