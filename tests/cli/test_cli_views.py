@@ -223,6 +223,17 @@ def test_text_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert clean("tab\tand\nline stay") == "tab\tand\nline stay"
 
 
+def test_times_of_different_moments_are_said_to_be_that(tmp_path: Path) -> None:
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    assert "different moments" not in ended(run, nodes)
+    assert nodes[1].verdict is not None
+    eager = nodes[1].verdict.baselines(reference().baselines).eager
+    for factor, said in ((1.1, False), (0.6, True), (1.6, True)):
+        beside = replace(nodes[1].verdict, eager=replace(eager, median_ms=factor * eager.median_ms))
+        found = ended(run, {**nodes, 3: replace(nodes[3], verdict=beside)})
+        assert ("of different moments on a busy machine" in found) is said
+
+
 def test_numbers_fit_eighty_columns(tmp_path: Path) -> None:
     run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
     text = ended(run, nodes, width=80, seconds=65)

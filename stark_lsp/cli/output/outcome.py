@@ -24,6 +24,8 @@ MAX_DEPTH = 8
 
 VARIANT_WIDTH = 60
 """Characters of a variant in the tree."""
+MOMENTS = 0.25
+"""By so much eager's time differs between attempts until it is said that only ratios compare."""
 
 
 def show(
@@ -41,6 +43,9 @@ def show(
     console.print()
     if len(nodes) > 1 and not brief:
         console.print(tree(run, nodes))
+        if _moments_differ(run, nodes):
+            remark = "Times of attempts are of different moments on a busy machine: compare the ratios."
+            line(console, remark, "dim")
         console.print()
     if run.reference is not None:
         console.print(numbers(run, nodes, run.problem.qualname))
@@ -182,6 +187,17 @@ def _how(run: Run, nodes: Mapping[int, Node]) -> str:
     tuned = best.verdict.speedup_vs_max_autotune
     against += f"; {figures.times_interval(tuned)} vs max-autotune" if tuned is not None else ""
     return f"Taken at the end, side by side, each call with empty caches{against}."
+
+
+def _moments_differ(run: Run, nodes: Mapping[int, Node]) -> bool:
+    """Whether eager beside one of the attempts took much longer or shorter than it does by the tree."""
+    if run.reference is None:
+        return False
+    shown = baselines_of(run, nodes).eager.median_ms
+    beside = [
+        node.verdict.eager for node in nodes.values() if node.verdict is not None and node.verdict.eager is not None
+    ]
+    return any(abs(eager.median_ms / shown - 1) > MOMENTS for eager in beside)
 
 
 def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:
