@@ -74,6 +74,8 @@ def test_a_class_that_is_gone_after_loading_is_named(tmp_path: Path) -> None:
         loaded(make_problem(tmp_path / "model.py", REFERENCE + "\ndel Model\n"), tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_a_forward_pass_without_end_is_stopped(tmp_path: Path) -> None:
     text = REFERENCE.replace("return torch.relu(", "while True:\n            pass\n        return (")
     settings = EvaluationSettings(load_timeout_s=0.5, compile_baseline=False)

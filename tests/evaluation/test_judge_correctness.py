@@ -136,6 +136,8 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_a_class_without_parameters_has_gradients_of_its_inputs(tmp_path: Path) -> None:
     new = SWIGLU.replace("class Model", "class ModelNew")
     without = new.replace("    def forward", "    @torch.no_grad()\n    def forward")

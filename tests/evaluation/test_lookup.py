@@ -154,6 +154,8 @@ def test_without_a_root_it_ends_before_a_folder_of_everybody(tmp_path: Path, pro
 # --- whose ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @as_root
 def test_a_strangers_environment_in_a_shared_folder_is_not_run(tmp_path: Path, project: Path) -> None:
     """Over the real command: it ran, with the user's rights, whatever lay in a folder above the file."""

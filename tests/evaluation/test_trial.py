@@ -408,6 +408,8 @@ def test_inputs_that_run_by_luck_do_not_run(tmp_path: Path) -> None:
     assert torch.randn(1) > 0, "the first alone would have run"
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_a_try_that_ends_the_worker_is_one_failure_among_others(tmp_path: Path) -> None:
     outcome = (await tried(tmp_path / "hard.py", HARD, "Ending"))["Ending"]
     assert outcome.failure is None

@@ -54,6 +54,8 @@ async def test_a_compiler_at_work_ends_with_the_guard(tmp_path: Path, monkeypatc
         await judge.close()
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_what_is_being_started_is_found_although_its_environment_cannot_be_read_yet() -> None:
     # While exec(2) puts a program in place its environment reads as empty: some rounds in a hundred come upon that.
     for _ in range(200):
