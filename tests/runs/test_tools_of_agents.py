@@ -44,7 +44,7 @@ SAID = [
     ("It builds, loads, and runs once. Nothing was compared.", "10 calls are left"),
     ("wrong result", "9 calls are left"),
     ("Not done. The edits do not fit.", "8 calls are left"),
-    ("Correct; one call takes", "Profile of one call", "Diagnosis"),
+    ("Correct; one call takes", "Profile of one call"),
     ("That is the reference", "6 calls are left"),
     ("There are none.", "5 calls are left"),
 ]
@@ -143,6 +143,8 @@ async def test_the_code_agent_tries_its_code_and_what_it_hands_in_is_judged_in_f
     assert all(words in page for words in ("--- called check", "--- check told", "expected ‘;’"))
     for result, words in zip(results, SAID, strict=True):
         assert all(word in result for word in words), result
+    # Figures that a busy machine gives may leave nothing to diagnose.
+    assert "Diagnosis" in results[4] or "the machine was busy" in results[4]
     read = [one.answer.usage for one in steps]
     assert all(after.cache_read_tokens > before.cache_read_tokens for before, after in pairwise(read))
 
