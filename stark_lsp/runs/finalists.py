@@ -25,8 +25,9 @@ NEAR = 0.03
 So is one that the search found faster than the leader is confirmed to be: the best of noisy figures is often too good.
 """
 
-_ONE_SIZE = "def _compiled("
-"""Stands in what the playbook takes over from torch.compile, and in what agents make of that."""
+_ONE_SIZE = "_MADE_FOR_"
+"""Begins the name of the table of sizes in what the playbook takes over from torch.compile, also in what agents make of
+that as long as it goes by them."""
 
 
 @dataclass(frozen=True)
