@@ -35,9 +35,9 @@ class Call:
         """Arguments that are no tensors but may hold some, by name."""
         for name, value in bound.arguments.items():
             self.named += [(name, value)] if name not in self._others else Items(value, name).tensors
-        self._inputs = self.named[:]
-        several = {key(one): text for text, one in self._inputs}
-        for text, one in self._inputs:
+        self.inputs = self.named[:]
+        several = {key(one): text for text, one in self.inputs}
+        for text, one in self.inputs:
             if one.numel() and several[key(one)] != text:
                 raise NotTraceable(f"its inputs {text} and {several[key(one)]} are one tensor")
         for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
@@ -122,18 +122,23 @@ class Call:
             led.append([one.requires_grad or not _learns(one) for one in again] if same else [True] * len(found))
         return list(zip(*led)) or [(True, True)] * len(found)
 
-    def told(self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str]) -> dict[str, Any]:
-        """Return the part of what `program` returns that is about the module, and how the program is called for it."""
-        names = {key(tensor): expression for expression, tensor in reversed(self.named)}
+    def told(
+        self, arguments: list[Any], outputs: list[Any], result: Any, changed: list[str], sizes: Mapping[Any, str]
+    ) -> dict[str, Any]:
+        """Return the part of what `program` returns that is about the module, and how the program is called for it.
+
+        `sizes` has names of numbers that it may take.
+        """
+        names = {**sizes, **{key(tensor): expression for expression, tensor in reversed(self.named)}}
         known = globals_of(type(self.module))
         led = self._led(result, known)
-        given = {id(one): text for text, one in self._inputs if not text.startswith("out[")}
+        given = {id(one): text for text, one in self.inputs if not text.startswith("out[")}
         text, ends = _result(result, outputs, known, [leads for leads, _ in led], given)
         tensors: list[torch.Tensor] = []
         _spelled(result, known, tensors)
         weightless = {key(one) for one, (leads, weighted) in zip(tensors, led) if leads and not weighted}
         read = {key(value) for value in arguments if is_tensor(value)}
-        unread = [(text, one) for text, one in self._inputs if key(one) not in read or names[key(one)] != text]
+        unread = [(text, one) for text, one in self.inputs if key(one) not in read or names[key(one)] != text]
         lists = [Items(value, text) for text, value in self._lists.items() if any(key(one) in read for one in value)]
         same = {id(one): text for text, one in reversed(self.named)}
         listed = [(text, same[id(one)]) for items in lists for text, one in items.tensors if same[id(one)] != text]

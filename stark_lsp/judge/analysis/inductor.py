@@ -19,6 +19,7 @@ import torch
 from ...contract.errors import first_line
 from ..correctness import stepping
 from . import inductor_gpu, inductor_step, parts, rewrites
+from .batch import NAME, Batch
 from .call import Call
 from .frames import NotTraceable
 from .rewrites.own import Own
@@ -65,7 +66,8 @@ def program(
         What is done otherwise than by `torch.compile`: `rewrites`, families of rules to apply first; on a GPU also
         `options`, settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products
         of float32; or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty;
-        with `backward`, what is compiled records gradients, and `inductor_step` tells of the program for backward.
+        with `backward`, what is compiled records gradients, and `inductor_step` tells of the program for backward;
+        with `batch`, it is one for other sizes of the inputs' first dimension as well, if that can be.
         `own` has the user's rewrites, the text of a file by the name that stands among `rewrites`.
 
     Returns
@@ -79,7 +81,8 @@ def program(
         whether it does something else in training; `changes`, buffers that a call changes; `module`, a digest of its
         parts and settings; `parts`, path, class and settings of each; `reads`, what else forward may read that is no
         tensor, each with its value as it is written; `rewrites`, the families of which a rule fits; `errors`, what is
-        wrong with the user's by name; `draws`, whether it takes numbers from the global generators; on a CPU
+        wrong with the user's by name; `draws`, whether it takes numbers from the global generators; `batch`, if that
+        was asked for, what `Batch.told` says; on a CPU
         `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says; `backward`, if
         that was asked for, what `inductor_step.found` says.
 
@@ -101,7 +104,8 @@ def program(
     device = devices.pop().type
     if recipe and recipe.get("plain"):
         return _plain(call, args, kwargs)
-    seen = _Seen(compile_fx.compile_fx_inner, path, recipe or {})
+    batch = Batch(call.inputs if recipe and recipe.get("batch") and not recipe.get("backward") else [])
+    seen = _Seen(compile_fx.compile_fx_inner, path, recipe or {}, batch)
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
@@ -112,8 +116,8 @@ def program(
     torch.compiler.reset()
     try:
         how = _written_only() if device == "cpu" else inductor_gpu.by(recipe or {})
-        with torch.set_grad_enabled(step is not None), _anew(), how:
-            compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=False)
+        with torch.set_grad_enabled(step is not None), _anew(), how, batch.marked():
+            compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=batch.dynamic)
             _, codes = run_and_get_code(step.both(compiled) if step else compiled, *args, **kwargs)
             noting = inductor_gpu.noting if device == "cuda" else contextlib.nullcontext
             with noting() as launches:
@@ -129,6 +133,8 @@ def program(
     except Exception as error:
         if seen.nothing:
             raise NotTraceable("no rule fits it") from error
+        if batch:
+            return program(module, args, kwargs, path, {**(recipe or {}), "batch": False})
         raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
         torch.compiler.reset()
@@ -144,6 +150,8 @@ def program(
     changed = call.changed()
     call.keep_settings()
     arguments, outputs = seen.calls[-runs]
+    sizes = batch.told()
+    more |= {"batch": sizes} if sizes else {}
     if step:
         told = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
         more["backward"] = told | step.found(behind_it[0], *seen.calls[-1], outputs, gradients)
@@ -155,7 +163,7 @@ def program(
         "errors": seen.own.errors,
         "draws": draws,
         "default": str(torch.get_default_dtype()),
-        **call.told(arguments, outputs, result, changed),
+        **call.told(arguments, outputs, result, changed, {batch.size: NAME if sizes else str(batch.size)}),
         **more,
     }
 
@@ -184,7 +192,7 @@ def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
         "code": "",
         "device": outputs[0].device.type if outputs else "cpu",
         "lines": [],
-        **call.told([tensor for _, tensor in call.named], outputs, result, sorted(changed)),
+        **call.told([tensor for _, tensor in call.named], outputs, result, sorted(changed), {}),
         "capability": list(torch.cuda.get_device_capability()) if torch.cuda.is_available() else [0, 0],
     }
 
@@ -214,8 +222,9 @@ def _capability() -> str:
 class _Seen:
     """What goes into the compiler and into its program, and comes out."""
 
-    def __init__(self, inner: Callable[..., Any], path: str, recipe: Mapping[str, Any]) -> None:
+    def __init__(self, inner: Callable[..., Any], path: str, recipe: Mapping[str, Any], batch: Batch) -> None:
         self._inner = inner
+        self._batch = batch
         self._path = path
         self._recipe = recipe
         self.own = Own(recipe.get("own") or {})
@@ -242,7 +251,8 @@ class _Seen:
 
     def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
         """Compile a graph and watch what its program is called with."""
-        fitting = rewrites.fitting(graph.graph, self.own)
+        with self._batch.asking(graph.graph):
+            fitting = rewrites.fitting(graph.graph, self.own)
         self.fitting += [family for family in fitting if family not in self.fitting]
         families = self._recipe.get("rewrites") or ()
         self.used += rewrites.apply(graph.graph, families, self.own)

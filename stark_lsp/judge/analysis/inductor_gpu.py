@@ -218,8 +218,9 @@ def found(launches: list[dict[str, Any]], code: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        `launches`, in order: `kernel`, `grid`, `fixed` (whether that is passed as three more arguments), `config`
-        (of its parameters), `num_warps`, `num_stages`; `helpers`, by name the source of torch's own functions that
+        `launches`, in order: `kernel`, `grid`, `lengths` (the same as expressions of parameters; empty where it is not
+        known), `fixed` (whether it is passed as three more arguments), `config` (of its parameters), `num_warps`,
+        `num_stages`; `helpers`, by name the source of torch's own functions that
         kernels call; `capability` of the GPU.
     """
     return {
@@ -236,11 +237,22 @@ def _launch(tuner: Any, args: tuple[Any, ...]) -> dict[str, Any]:
     return {
         "kernel": tuner.fn.__name__,
         "grid": [int(size) for size in grid],
+        "lengths": _lengths(tuner, config),
         "fixed": tuner.inductor_meta.get("grid_type") == "FixedGrid",
         "config": {name: value for name, value in config.kwargs.items() if name in tuner.fn.arg_names},
         "num_warps": config.num_warps,
         "num_stages": config.num_stages,
     }
+
+
+def _lengths(tuner: Any, config: Any) -> list[str]:
+    try:
+        from torch._inductor.runtime.triton_heuristics import GridExpr
+
+        grid = GridExpr.from_meta(tuner.inductor_meta, config)
+    except (ImportError, KeyError, AssertionError):  # another torch's
+        return []
+    return [] if grid.prefix else [str(grid.x_grid), str(grid.y_grid), str(grid.z_grid)]
 
 
 def _helpers(names: list[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ Nothing is assumed of how torch hands tensors from the one program to the other:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -100,9 +100,14 @@ def key(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(strides)
 
 
-def argument(value: Any, names: dict[tuple[Any, ...], str]) -> dict[str, Any]:
-    """Return what is to be known of an argument of a program, whose expression stands in `names` by `key`."""
+def argument(value: Any, names: Mapping[Any, str]) -> dict[str, Any]:
+    """Return what is to be known of an argument of a program, whose expression stands in `names` by `key`.
+
+    A number, which is known by itself, has the expression alone.
+    """
     if not is_tensor(value):
+        if value in names:
+            return {"expression": names[value]}
         raise NotTraceable(f"its program takes a {type(value).__name__}")
     if key(value) not in names:
         what = f"a tensor of {str(value.dtype)[6:]} and shape {tuple(value.shape)}"

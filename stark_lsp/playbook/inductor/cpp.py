@@ -65,7 +65,8 @@ def prototype(kernel: Kernel) -> str:
 def call(step: Step, name: str, kernel: Kernel) -> list[str]:
     """Return the statement that calls a kernel; PyTorch raises what is to be raised where that finds a bad index."""
     given = step.statement.value.args  # type: ignore[attr-defined]
-    whole = [ast.unparse(one) if isinstance(one, ast.Constant) else f"{ast.unparse(one)}.data_ptr()" for one in given]
+    texts = zip(map(ast.unparse, given), kernel.types, strict=True)
+    whole = [f"{text}.data_ptr()" if kind.endswith("*") else text for text, kind in texts]
     run = f'kernels["{name}"]({", ".join(whole)})'
     return [f"if {run}:", "    return None"] if CHECK in kernel.text else [run]
 

@@ -31,6 +31,8 @@ _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
 """Names that a program uses otherwise."""
 _ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.")
 """What a program has that rounds to TF32."""
+ROWS = "rows"
+"""The argument that is the size of a batch, as `judge/analysis/batch` calls it."""
 _STATISTICS = re.compile(r"\.(?:running_mean|running_var|num_batches_tracked)$")
 
 
@@ -97,6 +99,7 @@ def emit(
         draws=made.get("draws", False),
         led=bool(made.get("weightless")),
         weights=bool(arguments.weights),
+        batch=made.get("batch"),
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
@@ -142,7 +145,13 @@ def emit(
     extra = [
         *written,
         "",
-        *(graphs.methods(arguments.inputs, back, changes=bool(made["changes"])) if replayed else []),
+        *(
+            graphs.methods(
+                arguments.inputs, back, changes=bool(made["changes"]), size=made.get("batch", {}).get("size", 0)
+            )
+            if replayed
+            else []
+        ),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
     ]
     run = ", ".join(f"self._{name}" for name in ("replayed" if replayed else "compiled", *passed.values()))
@@ -163,7 +172,7 @@ class _Arguments:
     """
 
     def __init__(self, program: Program, made: Mapping[str, Any], names: Mapping[str, str]) -> None:
-        by_expression = {one["expression"]: one for one in made["arguments"]}
+        by_expression = {one["expression"]: one for one in made["arguments"] if "shape" in one}
         own = {text: one for text, one in by_expression.items() if text.startswith("self.")}
         listed = {text: own.pop(text) for one in made["lists"] for text in one["tensors"] if text in own}
         self.inputs = [one for text, one in by_expression.items() if not text.startswith("self.")]
@@ -171,6 +180,10 @@ class _Arguments:
         if not self.inputs:
             raise CannotEmit("its program takes no input")
         self.inputs += [*made["unread"], *listed.values()]  # lists of tensors are not where parts have weights
+        known = [one["expression"] for one in self.inputs]
+        self._sized = [one for one in made.get("batch", {"inputs": []})["inputs"] if one in known]
+        """Inputs whose first dimension may have any size; one of them is the first."""
+        self.inputs.sort(key=lambda one: one["expression"] not in self._sized[:1])
         odd = [path for path in self.weights if not re.fullmatch(r"[^\W\d]\w*(\.[\w -]+)*", path)]
         if odd:
             raise CannotEmit(f"a tensor that it holds is called {odd[0]}")
@@ -183,11 +196,13 @@ class _Arguments:
             if expression not in called:
                 plain = re.sub(r"\W+", "_", expression.removeprefix("self.")).strip("_")
                 usable = plain.isidentifier() and plain not in taken and not re.fullmatch(r"(buf|arg)\d\w*", plain)
-                called[expression] = plain if usable else given
+                called[expression] = plain if usable or plain.isdigit() else given
                 taken.add(called[expression])
             self.spelled[given] = called[expression]
         self.expressions = [one["expression"] for one in (*self.inputs, *self.weights.values())]
         self.parameters = [called[expression] for expression in self.expressions]
+        self.rows = called.get(ROWS, "")
+        """Name of the first input's first dimension, where the program takes that."""
         """Names of all, in the order in which they are passed, as are expressions."""
 
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
@@ -197,12 +212,16 @@ class _Arguments:
         named = {"MADE_FOR": inputs, "WEIGHTS": weights} if apart else {"MADE_FOR": inputs | weights}
         found = []
         for name, given in named.items():
-            facts = [(key, tuple(one["shape"]), tuple(one["stride"]), one["dtype"]) for key, one in given.items()]
+            facts = [(key, self._shape(key, one), tuple(one["stride"]), one["dtype"]) for key, one in given.items()]
             rows = [f'"{key}": ({shape}, {stride}, torch.{dtype})' for key, shape, stride, dtype in facts]
             short = f"_{name}_{tag} = {{{', '.join(rows)}}}"
             several = [f"_{name}_{tag} = {{", *(f"    {row}," for row in rows), "}"]
             found += [short] if len(rows) < 2 and len(short) <= triton.WIDTH else several
         return found
+
+    def _shape(self, expression: str, one: Mapping[str, Any]) -> tuple[int | None, ...]:
+        """Return the sizes of a tensor, None for the one that may be any."""
+        return (None, *one["shape"][1:]) if expression in self._sized else tuple(one["shape"])
 
 
 def _held(program: Program, arguments: _Arguments | Backward, tag: str) -> tuple[list[str], list[str]]:
@@ -274,13 +293,16 @@ def _method(
             if isinstance(item, ast.Name):
                 item.id = arguments.spelled.get(item.id, item.id)
         if how is not None:
-            lines.append(triton.launch(program.kernels[step.kernel], step, names[step.kernel], how))
+            any_size = "batch" in made
+            lines.append(triton.launch(program.kernels[step.kernel], step, names[step.kernel], how, any_size=any_size))
         elif step.kernel:
             lines += cpp.call(step, names[step.kernel], program.kernels[step.kernel])
         else:
             text = ast.unparse(step.statement)
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
     head = ["@staticmethod", *triton.wrapped(f"def {name}({', '.join(arguments.parameters)}):"), *ready]
+    rows = arguments.rows if isinstance(arguments, _Arguments) else ""
+    head += [f"    {rows} = {arguments.parameters[0]}.shape[0]"] if rows else []
     if on_gpu:
         first = f"    device = {arguments.parameters[0]}.device"
         return [*head, first, *(part[4:] for line in lines for part in triton.wrapped(" " * 8 + line))]

@@ -26,7 +26,7 @@ def text(*, back: bool) -> str:
     return made if back else re.sub(r"\n    def back\(.*?\n\n\n", "\n\n", made, flags=re.DOTALL)
 
 
-def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, *, changes: bool) -> list[str]:
+def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, *, changes: bool, size: int = 0) -> list[str]:
     """Return the methods that replay the program.
 
     Parameters
@@ -37,6 +37,8 @@ def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, *, chang
         That for backward, if there is one.
     changes
         Whether it changes buffers, which are put back after its first run.
+    size
+        Of the batch that is captured; of others, if there can be any, kernels are launched one by one.
 
     Raises
     ------
@@ -48,10 +50,11 @@ def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, *, chang
             raise CannotEmit(f"the input {one['expression']} is not dense in memory")
     more = ", changes=True" if changes else ""
     more += f", count={back.count}, saved={tuple(back.saved)}" if back else ""
+    other = f"len(tensors[0]) != {size} or " if size else ""
     return [
         "def _captured(self, tensors):",
         "    # A replica for data parallelism is there for one call.",
-        '    if torch.cuda.is_current_stream_capturing() or "_is_replica" in vars(self):',
+        f'    if {other}torch.cuda.is_current_stream_capturing() or "_is_replica" in vars(self):',
         "        return None",
         "    graph = _stark_graphs.get(self)",
         "    if graph is None or graph.where != graph.places(tensors):",

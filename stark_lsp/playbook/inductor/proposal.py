@@ -99,10 +99,11 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
     texts = _calls(program)
     behind = read(made["backward"]["code"]) if training else None
     steps = [len(_calls(one)) + sum(1 for step in one.steps if step.kernel) for one in (program, behind) if one]
-    dtypes = {one["dtype"] for one in made["arguments"] if "float" in one["dtype"]}
+    tensors = [one for one in made["arguments"] if "dtype" in one]
+    dtypes = {one["dtype"] for one in tensors if "float" in one["dtype"]}
     products = sum(1 for one in texts if re.search(r"\btorch\.(?:mm|addmm|bmm|baddbmm)\(", one))
     convolutions = sum(1 for one in texts if "torch.convolution(" in one)
-    given = [one for one in made["arguments"] if not one["expression"].startswith("self.")]
+    given = [one for one in tensors if not one["expression"].startswith("self.")]
     return Facts(
         device=made["device"],
         products=dtypes == {"float32"} and not made.get("autocast") and products > convolutions,

@@ -15,6 +15,7 @@ from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.inductor.naming import named
 from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Program, Step
 from stark_lsp.playbook.inductor.tidy import constants, tidied
+from stark_lsp.playbook.names import as_tuple
 
 WIDTH = 120
 _IMPORTS = """\
@@ -82,7 +83,7 @@ def rows(
     return [*imports.splitlines(), "", "if triton is not None:", *block, ""]
 
 
-def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any]) -> str:
+def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any], *, any_size: bool = False) -> str:
     """Return the statement that launches a kernel.
 
     Parameters
@@ -93,22 +94,37 @@ def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any]) -> str
         The call in Inductor's program.
     how
         What `judge/analysis/inductor_gpu` noted of it.
+    any_size
+        Whether the grid is that of other sizes as well.
     """
     call = step.statement.value  # type: ignore[attr-defined]
-    grid = [int(size) for size in how["grid"]]
+    grid = [str(int(size)) for size in how["grid"]]
     given = [ast.unparse(item) for item in call.args]
+    main = _functions(kernel)[-1]
+    by_name = dict(zip([one.arg for one in main.args.args], given, strict=False))
     if how["fixed"]:
         # A template's grid is passed as its last three arguments.
-        given = given[:-3]
-    main = _functions(kernel)[-1]
+        grid, given = given[-3:] if any_size else grid, given[:-3]
+    elif any_size:
+        if not how["lengths"]:
+            raise CannotEmit(f"the grid of {kernel.name} has no spelling")
+        grid = [_length(text, by_name) for text in how["lengths"]]
     known = constants(main)
     # What is left over is said by name.
     given = [text for text, one in zip(given, main.args.args, strict=False) if one.arg not in known]
-    while len(grid) > 1 and grid[-1] == 1:
+    while len(grid) > 1 and grid[-1] == "1":
         grid.pop()
     tuned = {**how["config"], "num_warps": how["num_warps"], "num_stages": how["num_stages"]}
     words = [f"{word}={value!r}" for word, value in tuned.items()]
-    return f"{name}[{tuple(grid)!r}]({', '.join([*given, *words])})"
+    return f"{name}[{as_tuple(grid)}]({', '.join([*given, *words])})"
+
+
+def _length(text: str, given: Mapping[str, str]) -> str:
+    """Return one length of a grid, an expression of a kernel's parameters, by what these are given."""
+    text = re.sub(r"[a-z]\w*", lambda found: f"({given.get(found[0], found[0])})", text)
+    if not re.search("[a-z]", text):
+        return str(eval(text))  # arithmetic of numbers
+    return ast.unparse(ast.parse(re.sub(r"^-\(\((.+)\) // -\((\d+)\)\)$", r"triton.cdiv(\1, \2)", text)))
 
 
 def by_step(program: Program, launches: list[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
