@@ -230,7 +230,9 @@ def test_what_cudnn_does_not_round_is_taken_in_parts(name: str, scale: float, mo
     assert made is not None
     (called,) = (node for node in made.graph.nodes if node.target is torch.ops.stark.direct.default)
     high, low = called.args[1:3]
-    assert torch.equal(made(x, w, b), DIRECT[name](x, w, b))
+    expected = DIRECT[name](x, w, b)
+    # With AVX2, oneDNN adds the bias in another place.
+    assert (made(x, w, b) - expected).abs().max() <= 5e-7 * expected.abs().max()
     assert high is not low
     w.view(-1)[5] = float("inf")
     assert torch.equal(made(x, w, b).isfinite(), DIRECT[name](x, w, b).isfinite())

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+import torch.fx.experimental._config
 
 NAME = "rows"
 """What the size is called in what is asked of it, and among a program's arguments."""
 _MARKS = ("_dynamo_weak_dynamic_indices", "_has_dynamo_dim_marking")
 """What `torch._dynamo.maybe_mark_dynamic` leaves on a tensor."""
+_REDUCED = re.compile(r"_r\d?_?numel = ")
+"""What a program has where it is reduced over a size that is not known: such kernels are slower, by 12 % at times."""
+_BOUND = re.compile(rf"(?:(\d+) \* )?{NAME} ([<>]=?) (\d+)")
 _ARITHMETIC = (
     ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Load,
     ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
@@ -30,13 +36,12 @@ class Batch:
     ----------
     inputs
         The tensors that a call is given, each with its expression in `forward`.
-
     """
 
     def __init__(self, inputs: list[tuple[str, torch.Tensor]]) -> None:
         sized = [(text, one) for text, one in inputs if one.dim()]
         self.size = sized[0][1].shape[0] if sized else 0
-        # For one Dynamo always writes a program apart.
+        # What is written for one item is written otherwise.
         self._tensors = {text: one for text, one in sized if one.shape[0] == self.size > 1}
         self._environments: dict[int, Any] = {}
 
@@ -46,16 +51,19 @@ class Batch:
         return None if self._tensors else False
 
     def __bool__(self) -> bool:
-        """Whether a graph that was compiled had it as a symbol."""
-        return bool(self._environments)
+        return bool(self._tensors)
 
     @contextlib.contextmanager
     def marked(self) -> Iterator[None]:
         """Tell Dynamo of it for as long as the block runs."""
+        config = torch.fx.experimental._config
+        # Where torch cannot, a batch of one is left out.
+        one_too = {"backed_size_oblivious": True} if self and hasattr(config, "backed_size_oblivious") else {}
         try:
             for one in self._tensors.values():
                 torch._dynamo.maybe_mark_dynamic(one, 0)
-            yield
+            with config.patch(one_too):
+                yield
         finally:
             for one in self._tensors.values():
                 for mark in _MARKS:
@@ -63,26 +71,50 @@ class Batch:
 
     @contextlib.contextmanager
     def asking(self, graph: torch.fx.Graph) -> Iterator[None]:
-        """Let sizes of a graph that is compiled be asked for in the block as if they were known."""
+        """Let sizes of a graph that is to be compiled be compared in the block with nothing asked of others for it."""
+        values = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
+        sizes = [size for one in values for size in (one.shape if isinstance(one, torch.Tensor) else [one])]
+        found = [size.node.shape_env for size in sizes if isinstance(size, torch.SymInt)]
+        self._environments |= {id(one): one for one in found}
         with contextlib.ExitStack() as stack:
-            for node in graph.nodes:
-                value = node.meta.get("val") if node.op == "placeholder" else None
-                if isinstance(value, torch.SymInt):
-                    environment = self._environments.setdefault(id(value.node.shape_env), value.node.shape_env)
-                    stack.enter_context(environment.suppress_guards())
+            for one in self._environments.values():
+                stack.enter_context(one.suppress_guards())
+            stack.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Raw SymInt")  # rules pass them on, and Inductor takes them
             yield
 
-    def told(self) -> dict[str, Any]:
-        """Return `size`, the example's, `inputs` that have it, and what is asked of another one, `asks`.
+    def told(self, code: str, launches: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+        """Return `size`, the example's, `inputs` that have it, and what is asked of others, `asks`.
 
-        Empty where the program is for some sizes alone.
+        None where a program for one size is the better one. `launches` are those of `inductor_gpu.noting`.
         """
         guards = [one.expr for environment in self._environments.values() for one in environment.guards]
-        asks = [f"{NAME} > 1", *dict.fromkeys(filter(None, map(_asked, guards)))]
-        others = (2, 3, self.size + 1)
-        if not self._environments or not all(eval(one, {NAME: size}) for one in asks for size in others):
-            return {}
-        return {"size": self.size, "inputs": list(self._tensors), "asks": asks}
+        asks = _together(list(dict.fromkeys(filter(None, map(_asked, guards)))))
+        others = (2, 3, self.size + 1, 2 * self.size)
+        # Of numbers alone.
+        serves = any(eval(asks, {NAME: size}) for size in others if size != self.size)
+        if not serves or not self._environments or (launches and _REDUCED.search(code)):
+            return None
+        known = all(one["fixed"] or one["lengths"] for one in launches)
+        return {"size": self.size, "inputs": list(self._tensors), "asks": asks} if known else None
+
+
+def _together(asks: list[str]) -> str:
+    """Return conditions as one; bounds, as that indices have 32 bits, become a first and a last size."""
+    first, last, left = 1, None, []
+    for one in asks:
+        found = _BOUND.fullmatch(one)
+        if found is None:
+            left.append(one)
+        elif found[2] in ("<", "<="):
+            most = (int(found[3]) - (found[2] == "<")) // int(found[1] or 1)
+            last = most if last is None else min(most, last)
+        else:
+            first = max(first, -(-(int(found[3]) + (found[2] == ">")) // int(found[1] or 1)))
+    while f"{NAME} != {first}" in left:
+        first += 1
+    bounds = f"{NAME} >= {first}" if last is None else f"{first} <= {NAME} <= {last}"
+    return " and ".join([bounds, *(one for one in left if one not in [f"{NAME} != {size}" for size in range(first)])])
 
 
 def _asked(guard: Any) -> str:

@@ -104,18 +104,22 @@ def program(
     device = devices.pop().type
     if recipe and recipe.get("plain"):
         return _plain(call, args, kwargs)
-    batch = Batch(call.inputs if recipe and recipe.get("batch") and not recipe.get("backward") else [])
-    seen = _Seen(compile_fx.compile_fx_inner, path, recipe or {}, batch)
+    recipe = recipe or {}
+    batch = Batch(call.inputs if recipe.get("batch") and not recipe.get("backward") else [])
+    seen = _Seen(compile_fx.compile_fx_inner, path, recipe, batch)
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
+        if batch and device == "cuda" and any("conv" in str(node.target) for node in graph.graph.nodes):
+            raise ValueError("Inductor chooses the layout of images where it knows all sizes")
         return compile_fx.compile_fx(graph, inputs, inner_compile=seen.compile)
 
     more: dict[str, Any] = {"capability": _capability()} if device == "cpu" else {}
-    step = inductor_step.Step(call.named) if recipe and recipe.get("backward") else None
+    step = inductor_step.Step(call.named) if recipe.get("backward") else None
+    one_size = {**recipe, "batch": False}
     torch.compiler.reset()
     try:
-        how = _written_only() if device == "cpu" else inductor_gpu.by(recipe or {})
+        how = _written_only() if device == "cpu" else inductor_gpu.by(recipe)
         with torch.set_grad_enabled(step is not None), _anew(), how, batch.marked():
             compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=batch.dynamic)
             _, codes = run_and_get_code(step.both(compiled) if step else compiled, *args, **kwargs)
@@ -134,7 +138,7 @@ def program(
         if seen.nothing:
             raise NotTraceable("no rule fits it") from error
         if batch:
-            return program(module, args, kwargs, path, {**(recipe or {}), "batch": False})
+            return program(module, args, kwargs, path, one_size)
         raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
         torch.compiler.reset()
@@ -150,8 +154,11 @@ def program(
     changed = call.changed()
     call.keep_settings()
     arguments, outputs = seen.calls[-runs]
-    sizes = batch.told()
-    more |= {"batch": sizes} if sizes else {}
+    if batch:
+        sizes = batch.told(code, more.get("launches", ()))
+        if sizes is None:
+            return program(module, args, kwargs, path, one_size)
+        more["batch"] = sizes
     if step:
         told = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
         more["backward"] = told | step.found(behind_it[0], *seen.calls[-1], outputs, gradients)
@@ -163,7 +170,7 @@ def program(
         "errors": seen.own.errors,
         "draws": draws,
         "default": str(torch.get_default_dtype()),
-        **call.told(arguments, outputs, result, changed, {batch.size: NAME if sizes else str(batch.size)}),
+        **call.told(arguments, outputs, result, changed, {batch.size: NAME} if batch else {}),
         **more,
     }
 
@@ -253,15 +260,15 @@ class _Seen:
         """Compile a graph and watch what its program is called with."""
         with self._batch.asking(graph.graph):
             fitting = rewrites.fitting(graph.graph, self.own)
+            families, any_size = self._recipe.get("rewrites") or (), bool(self._batch)
+            self.used += rewrites.apply(graph.graph, families, self.own, any_size=any_size)
+            if self._recipe.get("products"):
+                rewrites.apply(graph.graph, ["split"], any_size=any_size)
         self.fitting += [family for family in fitting if family not in self.fitting]
-        families = self._recipe.get("rewrites") or ()
-        self.used += rewrites.apply(graph.graph, families, self.own)
         self.nothing = bool(families) and not self.used
         # Where backward is compiled behind it, a rule may fit there.
         if self.nothing and not self._recipe.get("backward"):
             raise ValueError("nothing is rewritten")
-        if self._recipe.get("products"):
-            rewrites.apply(graph.graph, ["split"])
         graph.recompile()
         made = self._inner(graph, inputs, **how)
 

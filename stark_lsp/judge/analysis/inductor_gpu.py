@@ -252,7 +252,10 @@ def _lengths(tuner: Any, config: Any) -> list[str]:
         grid = GridExpr.from_meta(tuner.inductor_meta, config)
     except (ImportError, KeyError, AssertionError):  # another torch's
         return []
-    return [] if grid.prefix else [str(grid.x_grid), str(grid.y_grid), str(grid.z_grid)]
+    lengths = [str(one).replace("0 if y_grid_div_ == 0 else ", "") for one in (grid.x_grid, grid.y_grid, grid.z_grid)]
+    for name, text in [line.split(" = ") for line in reversed(grid.prefix)]:
+        lengths = [re.sub(rf"\b{name}\b", f"({text})", one) for one in lengths]
+    return lengths
 
 
 def _helpers(names: list[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.emit import assemble
 from stark_lsp.playbook.inductor import cpp, graphs, guards, naming, triton
 from stark_lsp.playbook.inductor.backward import Backward
-from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
+from stark_lsp.playbook.inductor.reader import ROWS, CannotEmit, Program, program_of
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.names import as_tuple
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
@@ -31,8 +31,6 @@ _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
 """Names that a program uses otherwise."""
 _ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.")
 """What a program has that rounds to TF32."""
-ROWS = "rows"
-"""The argument that is the size of a batch, as `judge/analysis/batch` calls it."""
 _STATISTICS = re.compile(r"\.(?:running_mean|running_var|num_batches_tracked)$")
 
 
@@ -99,7 +97,7 @@ def emit(
         draws=made.get("draws", False),
         led=bool(made.get("weightless")),
         weights=bool(arguments.weights),
-        batch=made.get("batch"),
+        any_size="batch" in made,
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
@@ -123,7 +121,7 @@ def emit(
         shared = [library.loader("cpu")]
     held, makers = _held(program, arguments, tag)
     behind, more = _held(back.program, back, tag) if back else ([], [])
-    imports += ["functools"] if held or behind else []
+    imports += ["functools"] if held or behind or arguments.rows else []
     whole = [
         *(f"import {name}" for name in [*sorted({*imports}), "torch"]),
         "",
@@ -181,28 +179,28 @@ class _Arguments:
             raise CannotEmit("its program takes no input")
         self.inputs += [*made["unread"], *listed.values()]  # lists of tensors are not where parts have weights
         known = [one["expression"] for one in self.inputs]
-        self._sized = [one for one in made.get("batch", {"inputs": []})["inputs"] if one in known]
+        batch = made.get("batch", {"inputs": [], "asks": ""})
+        self._sized, self._asks = [one for one in batch["inputs"] if one in known], batch["asks"]
         """Inputs whose first dimension may have any size; one of them is the first."""
         self.inputs.sort(key=lambda one: one["expression"] not in self._sized[:1])
         odd = [path for path in self.weights if not re.fullmatch(r"[^\W\d]\w*(\.[\w -]+)*", path)]
         if odd:
             raise CannotEmit(f"a tensor that it holds is called {odd[0]}")
         self.spelled = {name: f"numbers{place}" for place, name in enumerate(program.numbers)}
-        taken = {*_OURS, *names.values(), *self.spelled.values()}
-        called: dict[str, str] = {}
+        self.rows = ROWS if self._sized else ""
+        called = {ROWS: ROWS} if self.rows else {}
+        taken = {*_OURS, *names.values(), *self.spelled.values(), *called}
         more = [(f"unread{place}", one) for place, one in enumerate(made["unread"])]
         for given, one in [*zip(program.arguments, made["arguments"], strict=True), *more]:
             expression = one["expression"]
             if expression not in called:
                 plain = re.sub(r"\W+", "_", expression.removeprefix("self.")).strip("_")
                 usable = plain.isidentifier() and plain not in taken and not re.fullmatch(r"(buf|arg)\d\w*", plain)
-                called[expression] = plain if usable or plain.isdigit() else given
+                called[expression] = plain if usable else given
                 taken.add(called[expression])
             self.spelled[given] = called[expression]
         self.expressions = [one["expression"] for one in (*self.inputs, *self.weights.values())]
         self.parameters = [called[expression] for expression in self.expressions]
-        self.rows = called.get(ROWS, "")
-        """Name of the first input's first dimension, where the program takes that."""
         """Names of all, in the order in which they are passed, as are expressions."""
 
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
@@ -214,14 +212,28 @@ class _Arguments:
         for name, given in named.items():
             facts = [(key, self._shape(key, one), tuple(one["stride"]), one["dtype"]) for key, one in given.items()]
             rows = [f'"{key}": ({shape}, {stride}, torch.{dtype})' for key, shape, stride, dtype in facts]
-            short = f"_{name}_{tag} = {{{', '.join(rows)}}}"
-            several = [f"_{name}_{tag} = {{", *(f"    {row}," for row in rows), "}"]
+            begin, end, before = f"_{name}_{tag} = ", "", []
+            if name == "MADE_FOR" and self.rows:
+                begin, end = f"{begin}functools.cache(lambda {ROWS}=0: {self._asks} and ", ")"
+                before = [f"_{name}_{tag} = functools.cache(", f"    lambda {ROWS}=0: ("]
+                before += [f"        {'and ' * bool(n)}{one}" for n, one in enumerate(self._asks.split(" and "))]
+            short = f"{begin}{{{', '.join(rows)}}}{end}"
+            several = [f"{begin}{{", *(f"    {row}," for row in rows), "}"]
+            if before:
+                several = [
+                    *before,
+                    "        and {",
+                    *(f"            {row}," for row in rows),
+                    "        }",
+                    "    )",
+                    ")",
+                ]
             found += [short] if len(rows) < 2 and len(short) <= triton.WIDTH else several
         return found
 
-    def _shape(self, expression: str, one: Mapping[str, Any]) -> tuple[int | None, ...]:
-        """Return the sizes of a tensor, None for the one that may be any."""
-        return (None, *one["shape"][1:]) if expression in self._sized else tuple(one["shape"])
+    def _shape(self, expression: str, one: Mapping[str, Any]) -> str:
+        sizes = [str(size) for size in one["shape"]]
+        return as_tuple([ROWS, *sizes[1:]] if expression in self._sized else sizes)
 
 
 def _held(program: Program, arguments: _Arguments | Backward, tag: str) -> tuple[list[str], list[str]]:

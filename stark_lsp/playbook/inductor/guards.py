@@ -9,7 +9,7 @@ computes anew, reads the weights that the call had, whatever the module holds by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from stark_lsp.playbook import handwritten
@@ -28,7 +28,7 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability, held=()):
     tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
 {rows}    for x, one in zip(tensors, made_for.values()):
         plain = type(x) in (torch.Tensor, torch.nn.Parameter) and x.device == device
-        if not plain or (x.shape, x.stride(), x.dtype) != {one}:
+        if not plain or (x.shape, x.stride(), x.dtype) != one:
             return None
     if device.type != "{device}" or {autocast}{capability} != capability:
         return None
@@ -67,11 +67,9 @@ _CHANGES = """\
 """
 _DRAWS = "    form = _stark_drawing(form, device)\n"
 _ROWS = """\
-    rows = inputs[0].shape[0] if isinstance(inputs[0], torch.Tensor) and inputs[0].dim() else 0
-    if not ({asks}):
+    if not (made_for := made_for(*getattr(inputs[0], "shape", ())[:1])):
         return None
 """
-_ANY = "((rows, *one[0][1:]) if None in one[0] else one[0], *one[1:])"
 _UNCAST = 'torch.is_autocast_enabled("{device}") or '
 _CAST = """\
     if not torch.is_autocast_enabled("{device}") or torch.get_autocast_dtype("{device}") != torch.{dtype}:
@@ -139,7 +137,7 @@ def text(
     draws: bool = False,
     led: bool = False,
     weights: bool = True,
-    batch: Mapping[str, Any] | None = None,
+    any_size: bool = False,
 ) -> str:
     """Return what a candidate for a device needs; it needs torch, and hashlib where it compares a digest.
 
@@ -163,15 +161,14 @@ def text(
         Whether it has results that no weight reaches.
     weights
         Whether it reads weights.
-    batch
-        What it asks of the size of a batch, if that may be another one.
+    any_size
+        Whether it may be called with other sizes of a batch.
     """
     # A program has the casts written out, which PyTorch's own form needs.
     under = {"kernels": not written, **dict.fromkeys(passed, False)}
     casting = _CAST + "".join(f"    {name} = _stark_under({on}, {name})\n" for name, on in under.items())
     run = _RUN.replace("{autocast}", "" if autocast else _UNCAST).replace("{cast}", casting if autocast else "")
-    sizes = _ROWS.replace("{asks}", " and ".join(batch["asks"])) if batch else ""
-    run = run.replace("{rows}", sizes).replace("{one}", _ANY if batch else "one")
+    run = run.replace("{rows}", _ROWS * any_size)
     again = [_AGAIN] * weights + ["    form = _stark_under(True, form)\n"] * bool(autocast)
     run = run.replace("{whose}", "    module = form.__self__\n" * weights).replace("{again}", "".join(again))
     changing = "" if changes is None else _CHANGES.replace("{began}", str(tuple(changes)))

@@ -21,7 +21,9 @@ _COPIED = re.compile(r"buf\d+\.copy_$")
 _SLICE = re.compile(r"\[([\d *+()]+):([\d *+()]+)\]")
 _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
-_KNOWN = {"torch", "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
+ROWS = "rows"
+"""The first dimension that inputs have in common, where it may have any size."""
+_KNOWN = {"torch", ROWS, "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
@@ -181,18 +183,19 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
     if isinstance(statement, ast.Return):
         return Step(_views(statement))
     value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
-    if isinstance(statement, ast.Assign) and isinstance(value, ast.Name):
-        if value.id == "args":
-            return None
-        # Its memory is used again.
-        renamed[ast.unparse(statement.targets[0])] = value.id
+    if isinstance(statement, ast.Assign) and isinstance(value, (ast.Name, ast.BinOp)):
+        # Its memory is used again; or it is a number that comes of the first dimension.
+        renamed |= {ast.unparse(statement.targets[0]): ast.unparse(value)} if ast.unparse(value) != "args" else {}
+        return None
+    if isinstance(statement, ast.Assign) and ast.unparse(statement.value).endswith("_size[0]"):
+        renamed[ast.unparse(statement.targets[0])] = ROWS
         return None
     if isinstance(statement, ast.Assign) and isinstance(value, ast.Subscript):
         return Step(_views(statement))
     if not isinstance(value, ast.Call):
         raise CannotEmit(f"its program has a step that is not known here: {ast.unparse(statement)[:80]}")
     called = ast.unparse(value.func)
-    if called in _DROPPED or called.endswith("get_raw_stream"):
+    if called in _DROPPED or called.endswith(("get_raw_stream", ".size")):
         return None
     kernel = called.removesuffix(".run")
     if kernel in kernels:
@@ -272,9 +275,9 @@ class _Renamed(ast.NodeTransformer):
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        if isinstance(node.ctx, ast.Store):
-            return node
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if isinstance(node.ctx, ast.Load) and node.id in self._names:
+            return _name(self._names[node.id])
         return ast.copy_location(ast.Name(self._names.get(node.id, node.id), node.ctx), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:

@@ -200,9 +200,8 @@ class Switches:
         options = {name: value for one in on for name, value in one.options.items()}
         products = next((one.products for one in on if one.products), "")
         first = [one.rewrites for one in on if one.rewrites]
-        # Rules and patterns know sizes.
-        batch = not (first or self._own)
-        return {"options": options, "products": products, "rewrites": first, "own": self._own, "batch": batch}
+        # Patterns know sizes.
+        return {"options": options, "products": products, "rewrites": first, "own": self._own, "batch": not self._own}
 
     def replayed(self, design: Design) -> bool:
         """Whether a design is a CUDA graph."""

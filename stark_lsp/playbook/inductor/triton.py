@@ -124,7 +124,8 @@ def _length(text: str, given: Mapping[str, str]) -> str:
     text = re.sub(r"[a-z]\w*", lambda found: f"({given.get(found[0], found[0])})", text)
     if not re.search("[a-z]", text):
         return str(eval(text))  # arithmetic of numbers
-    return ast.unparse(ast.parse(re.sub(r"^-\(\((.+)\) // -\((\d+)\)\)$", r"triton.cdiv(\1, \2)", text)))
+    up = re.fullmatch(r"-\(\((.+)\) // -\((\d+)\)\)", text)
+    return ast.unparse(ast.parse(f"({up[1]} + {int(up[2]) - 1}) // {up[2]}" if up else text))
 
 
 def by_step(program: Program, launches: list[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
@@ -191,6 +192,9 @@ def _function(kernel: Kernel, name: str, given: Sequence[str]) -> str:
         text = re.sub(rf"\b{function.name}\b", f"{name}_{function.name.strip('_')}", text)
     text = re.sub(rf"\b{functions[-1].name}\b", name, text)
     text = re.sub(r"^(\s*)(\w+), = ", r"\1(\2,) = ", text, flags=re.MULTILINE)
+    text = re.sub(
+        r"(\(\d+ \* ks\d+\)|\bks\d+)\.to\(", r"tl.cast(\1, ", text
+    )  # one is a constant, without such a method
     text = re.sub(r"\btl_math\b", "tl.math", re.sub(r"\btriton_helpers\.(\w+)", rf"{_PREFIX}\1", text))
     if "triton_helpers" in text or "_inductor" in text or "triton_heuristics" in text:
         raise CannotEmit(f"{kernel.name} calls what is torch's own")

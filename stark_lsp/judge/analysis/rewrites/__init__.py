@@ -49,7 +49,7 @@ from .halves import Halves, ShortHalves
 from .own import Own
 from .places import Places
 from .pools import Pools
-from .rule import Cannot, Rule
+from .rule import Cannot, OneSize, Rule
 from .slim import Slim
 from .split import Split
 from .transposed import Transposed
@@ -70,7 +70,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
 """Rules by what they are for."""
 
 
-def apply(graph: torch.fx.Graph, families: Iterable[str], own: Own | None = None) -> int:
+def apply(graph: torch.fx.Graph, families: Iterable[str], own: Own | None = None, *, any_size: bool = False) -> int:
     """Rewrite a graph in place; returns how many times a rule was used.
 
     Parameters
@@ -79,6 +79,12 @@ def apply(graph: torch.fx.Graph, families: Iterable[str], own: Own | None = None
         Of ATen operators, each node with its `val`, as AOTAutograd hands it to Inductor.
     families
         Whose rules are used, one after the other; also names of the user's own.
+    any_size
+        Whether the size of a batch is a symbol that has to stay one.
+
+    Raises
+    ------
+    OneSize
     """
     used = 0
     for family in families:
@@ -87,7 +93,7 @@ def apply(graph: torch.fx.Graph, families: Iterable[str], own: Own | None = None
             continue
         # The last first: of pools behind pools it takes all, which are gone then.
         for node in reversed([node for node in graph.nodes if node.op == "call_function"]):
-            used += bool(node.users) and any(_replaced(rule, graph, node) for rule in FAMILIES[family])
+            used += bool(node.users) and any(_replaced(rule, graph, node, any_size) for rule in FAMILIES[family])
     graph.lint()
     return used
 
@@ -104,7 +110,7 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     return torch.fx.GraphModule(graph.owning_module or torch.nn.Module(), made).graph
 
 
-def _replaced(rule: type[Rule], graph: torch.fx.Graph, node: torch.fx.Node) -> bool:
+def _replaced(rule: type[Rule], graph: torch.fx.Graph, node: torch.fx.Node, any_size: bool) -> bool:
     """Use a rule on a node; what it made is gone again where it does not fit."""
     made: list[torch.fx.Node] = []
     try:
@@ -113,6 +119,8 @@ def _replaced(rule: type[Rule], graph: torch.fx.Graph, node: torch.fx.Node) -> b
         for one in reversed(made):
             graph.erase_node(one)
         return False
+    if any_size and not rule.ANY_SIZE:
+        raise OneSize
     _erase(graph, node)
     return True
 

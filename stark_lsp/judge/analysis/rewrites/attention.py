@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from .rule import Cannot, Rule, aten, define, shape_of
+from .rule import Cannot, Rule, aten, define, sizes_of
 
 WIDTHS = range(16, 129, 8)
 """Of a head: what a tile holds."""
@@ -57,6 +57,8 @@ _MASKED = tuple(
 
 
 class _Rule(Rule):
+    ANY_SIZE = True
+
     def _by_rows(self, mask: Node) -> Node:
         """Return a mask whose columns lie side by side, since a row's are read together; nothing is repeated for it."""
         if not mask.meta["val"].dim() or mask.meta["val"].stride(-1) <= 1:
@@ -120,7 +122,7 @@ class Attention(_Rule):
         return mask
 
     def _size(self, node: Any) -> list[int]:
-        return shape_of(node)
+        return sizes_of(node)
 
     def _behind(self, node: Any, target: Any) -> Node:
         """Return the node that calls `target`, behind others that change the shape alone."""
@@ -220,9 +222,7 @@ class HalfPrecision(Attention):
         return self.call(operator.getitem, self.call(_FLASH, q, turned, v, 0.0, False, False, scale=scale), 0)
 
     def _size(self, node: Any) -> list[int]:
-        if not isinstance(node, Node) or not isinstance(node.meta.get("val"), torch.Tensor):
-            raise Cannot
-        return [int(size) for size in node.meta["val"].shape]
+        return sizes_of(node, ())
 
     def _mask(self, mask: Node, dtype: torch.dtype) -> Node:
         # Before it is expanded, so that it stays small.
@@ -245,7 +245,7 @@ class Called(_Rule):
         # Without a mask, in half precision, theirs is as good.
         if q.meta["val"].dtype is not torch.float32 and mask is None:
             raise Cannot
-        size, keys, values = ([int(one) for one in each.meta["val"].shape] for each in (q, k, v))
+        size, keys, values = (list(each.meta["val"].shape) for each in (q, k, v))
         rows, columns, width = size[-2], keys[-2], size[-1]
         if dropout or keys != values or keys[:2] != size[:2] or keys[-1] != width:
             raise Cannot

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from .rule import Cannot, aten, shape_of
+from .rule import Cannot, OneSize, aten, sizes_of
 from .scaling import Scaling
 
 LEAST_INNER = 256
@@ -31,6 +31,7 @@ class Halves(Scaling):
     """`a @ b` of matrices or batches of them, or that and a bias."""
 
     OF = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
+    ANY_SIZE = True
     LONGEST = 2048
     """Of a sum of products of high parts within a tensor core."""
 
@@ -40,12 +41,14 @@ class Halves(Scaling):
         if self._node.kwargs:
             raise Cannot
         one, other = args[-2:]
-        (*_, rows, inner), (*_, columns) = shape_of(one), shape_of(other)
+        (*_, rows, inner), (*_, columns) = sizes_of(one), sizes_of(other)
         if self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
+        if isinstance(inner, torch.SymInt):  # so long a sum has pieces
+            raise OneSize
         if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
             raise Cannot
-        multiply = getattr(aten.bmm if len(shape_of(one)) == 3 else aten.mm, "dtype", None)
+        multiply = getattr(aten.bmm if len(sizes_of(one)) == 3 else aten.mm, "dtype", None)
         if multiply is None:  # torch before 2.8
             raise Cannot
         # A third copy, which is written and read, for one product less, whose result is.
@@ -85,7 +88,7 @@ class Halves(Scaling):
         zero = self.call(aten.full.default, [], 0.0, dtype=torch.float32, device=matrix.meta["val"].device)
         high = self.call(aten.where.self, finite, high, zero)
         low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, scaled, high), matrix)
-        short = [-size % ALIGNED for size in shape_of(matrix)[-2:]]
+        short = [-size % ALIGNED for size in sizes_of(matrix)[-2:]]
         if any(short):
             zeros = [0, short[1], 0, short[0]]
             high, low = (self.call(aten.constant_pad_nd.default, one, zeros) for one in (high, low))

@@ -8,7 +8,7 @@ from typing import Any, Union
 import torch
 from torch.fx import Node
 
-from .rule import Cannot, Rule, aten, shape_of
+from .rule import Cannot, Rule, aten, sizes_of
 
 SUMS = (aten.sum.dim_IntList, aten.mean.dim)
 LEAST = 1 << 20
@@ -79,7 +79,7 @@ class Reduction(Rule):
         """Return the sum of `value`, weighted by `v` (all alike by default)."""
         if isinstance(value, (int, float)):
             return value * self._count() if v is None else self.both(operator.mul, self._weights(v), value)
-        known = self._constant(value, shape_of(value), v)
+        known = self._constant(value, sizes_of(value), v)
         if known is not None:
             return known
         if len(value.users) != 1 or value.kwargs:
@@ -90,7 +90,7 @@ class Reduction(Rule):
             return self.both(sign, self.total(args[0], v), self.total(args[1], v))
         if target is aten.rsub.Scalar and len(args) == 2:
             return self.both(operator.sub, self.total(args[1], v), self.total(args[0], v))
-        if target is aten.div.Tensor and (isinstance(args[1], (int, float)) or self._aside(shape_of(args[1]))):
+        if target is aten.div.Tensor and (isinstance(args[1], (int, float)) or self._aside(sizes_of(args[1]))):
             return self.both(operator.truediv, self.total(args[0], v), args[1])
         if target is aten.mul.Tensor:
             return self._scaled(args[0], args[1], v)
@@ -102,9 +102,9 @@ class Reduction(Rule):
     def _scaled(self, one: Any, other: Any, v: Node | None) -> Value:
         """Return the sum of a product element by element, one side of which is a factor."""
         for value, scale in ((one, other), (other, one)):
-            if isinstance(scale, (int, float)) or self._aside(shape_of(scale)):
+            if isinstance(scale, (int, float)) or self._aside(sizes_of(scale)):
                 return self.both(operator.mul, self.total(value, v), scale)
-            weight = self._weight(scale, shape_of(scale))
+            weight = self._weight(scale, sizes_of(scale))
             if weight is not None:
                 return self.total(value, weight if v is None else self.call(aten.mul.Tensor, weight, v))
         raise Cannot
@@ -132,7 +132,7 @@ def summed(node: Node) -> tuple[Node, list[int]]:
     """Return what a sum or mean is taken of, and over which of its dimensions, counted from the first."""
     if node.target not in SUMS or node.kwargs or not isinstance(node.args[0], Node):
         raise Cannot
-    dims, rank = node.args[1], len(shape_of(node.args[0]))
+    dims, rank = node.args[1], len(sizes_of(node.args[0]))
     if not isinstance(dims, (list, tuple)):
         raise Cannot
     return node.args[0], sorted(int(dim) % rank for dim in dims)  # type: ignore[arg-type]

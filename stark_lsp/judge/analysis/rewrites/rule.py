@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,10 @@ class Cannot(Exception):
     """The rule does not fit."""
 
 
+class OneSize(Exception):
+    """A rule fits that holds for the example's batch size alone."""
+
+
 class Rule:
     """A node that can be computed by other operations.
 
@@ -37,6 +41,8 @@ class Rule:
 
     OF: tuple[Any, ...] = ()
     """What such a node calls."""
+    ANY_SIZE = False
+    """Whether it holds for all sizes of a batch, where the example's is a symbol: what it passes on are `sizes_of`."""
 
     def __init__(self, graph: torch.fx.Graph, node: Node, made: list[Node]) -> None:
         if node.target not in self.OF:
@@ -57,7 +63,8 @@ class Rule:
             if old.is_contiguous() and not new.is_contiguous():
                 made = self.call(aten.clone.default, made, memory_format=torch.contiguous_format)
                 new = made.meta["val"]
-        if (old.shape, old.dtype, old.stride()) != (new.shape, new.dtype, new.stride()):
+        same = (old.shape, old.dtype, old.stride()) == (new.shape, new.dtype, new.stride())
+        if not same or str(old.shape) != str(new.shape):  # a symbol equals its number here
             raise Cannot
         self._node.replace_all_uses_with(made)
 
@@ -81,10 +88,15 @@ class Rule:
 
 def shape_of(node: Any) -> list[int]:
     """Return the sizes of a tensor in one of the types that rules hold for."""
+    return list(map(int, sizes_of(node)))
+
+
+def sizes_of(node: Any, dtypes: Sequence[torch.dtype] = WIDE) -> list[int]:
+    """Return the same, of these types or of any, but symbols as they are: to compare with, and for operators."""
     value = node.meta.get("val") if isinstance(node, Node) else None
-    if not isinstance(value, torch.Tensor) or value.dtype not in WIDE:
+    if not isinstance(value, torch.Tensor) or (dtypes and value.dtype not in dtypes):
         raise Cannot
-    return [int(size) for size in value.shape]
+    return list(value.shape)
 
 
 def for_each(given: Any, rank: int) -> list[int]:
