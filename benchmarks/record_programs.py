@@ -44,6 +44,21 @@ def get_inputs():
 TRITON = {"max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
 SEARCHED = {"coordinate_descent_tuning": True, "max_autotune_pointwise": True}
 MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
+    "any_attention": (
+        'self.register_buffer("m", torch.tril(torch.ones(256, 256)))',
+        "k, q, v",
+        "return ((q @ k.transpose(1, 2) / 4.0).masked_fill(self.m == 0, -torch.inf).softmax(-1) @ v).sum(-1)",
+        "*(torch.randn(2, 256, 16) for _ in range(3))",
+        {"rewrites": ["attention"], "batch": True},
+    ),
+    "any_norm": (
+        "self.n, self.l = nn.LayerNorm(24), nn.Linear(36, 24)",
+        "x, y",
+        "return (self.n(torch.relu(self.l(x)) * y) / x.shape[0]).mean(1)",
+        "torch.randn(6, 10, 36), torch.randn(6, 10, 24)",
+        {"batch": True},
+    ),
+    "any_turned": ("pass", "x", "return x.transpose(1, 2).contiguous()", "torch.randn(6, 40, 50)", {"batch": True}),
     "argmax": ("pass", "x", "return torch.argmax(x, 1), x.amax(1)", "torch.randn(4, 300, 20)", {}),
     "attention": (
         'self.register_buffer("m", torch.tril(torch.ones(256, 256)))',

@@ -9,6 +9,7 @@ speed-up over eager lies above 1, and if it works inside the user's file (`edite
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -25,9 +26,9 @@ NEAR = 0.03
 So is one that the search found faster than the leader is confirmed to be: the best of noisy figures is often too good.
 """
 
-_ONE_SIZE = "_MADE_FOR_"
-"""Begins the name of the table of sizes in what the playbook takes over from torch.compile, also in what agents make of
-that as long as it goes by them."""
+_SIZES = re.compile(r"^_MADE_FOR_\w+ = (?:functools\.cache\(\s*lambda rows=0:\D*(\d+))?", re.MULTILINE)
+"""Begins the table of sizes in what the playbook takes over from torch.compile, also in what agents make of that as
+long as it goes by them; with the smallest batch, where it is for several."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,9 @@ def gain_message(node: Node) -> str:
     trained = node.verdict.speedup_with_backward if node.verdict is not None else None
     if trained is not None and trained.high < 1:
         told += " Mode `training` searches for the whole step."
-    if _ONE_SIZE in node.candidate.source:
+    if sizes := _SIZES.search(node.candidate.source):
+        first = sizes[1] and f", from {sizes[1]} on," * (sizes[1] != "1")
+        told += "" if first is None else f" Other batch sizes{first} run these kernels as well."
         told += " Inputs of other sizes run your own forward."
     return told
 

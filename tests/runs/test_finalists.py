@@ -105,6 +105,21 @@ def test_kernels_for_these_sizes_alone_say_so_whoever_edited_them() -> None:
         assert "sizes" not in gain_message(replace(verified, plan=plan))
 
 
+@pytest.mark.parametrize(
+    ("asks", "told"), [("1 <= rows <= 524287", ""), ("rows >= 2 and rows % 4 == 0", ", from 2 on,")]
+)
+def test_kernels_for_other_batch_sizes_say_so(asks: str, told: str) -> None:
+    kept = json.loads((Path(__file__).parents[1] / "data" / "inductor" / "relu_norm.json").read_text())
+    (x,) = (one["expression"] for one in kept["made"]["arguments"] if not one["expression"].startswith("self."))
+    made = {**kept["made"], "batch": {"size": 48, "inputs": [x], "asks": asks}}
+    made["launches"] = [{**one, "lengths": ["1", "1", "1"]} for one in made["launches"]]
+    candidate = AsCompiled(make_problem("model.py", kept["text"], "Model"), made).candidate
+    verified = node(1, ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3)))
+    assert gain_message(replace(verified, candidate=candidate)).endswith(
+        f"Other batch sizes{told} run these kernels as well. Inputs of other sizes run your own forward."
+    )
+
+
 async def test_where_it_is_slower_is_said_with_what_it_gains() -> None:
     final = replace(ok(2.1, Interval(4.8, 4.7, 4.9)), speedup_with_backward=Interval(0.8, 0.7, 0.9))
     outcome, _, _ = await confirm([node(1, ok(2.0))], {1: final})
