@@ -1,8 +1,5 @@
-"""Helper functions of kernels for CUDA."""
+// Helper functions of kernels for CUDA; only those that a kernel calls are written into a candidate.
 
-from __future__ import annotations
-
-TEXT = """\
 __device__ __forceinline__ float _stark_max(float a, float b) {
 #if __CUDA_ARCH__ >= 800
     float found;
@@ -84,4 +81,3 @@ __device__ __forceinline__ void _stark_stack_join(T (&values)[V], Join join) {
     #pragma unroll
     for (int k = 0; k < V; ++k) values[k] = all[k][threadIdx.x % ACROSS];
 }
-"""

@@ -1,12 +1,7 @@
-"""Helper functions of kernels for the CPU.
+// Helper functions of kernels for the CPU; only those that a kernel calls are written into a candidate.
+// The float functions have no branch and no call, so that a loop over them is vectorised. Their polynomials are weighted
+// least-maximum fits made for this project; the error is a few units in the last place, as the tests check.
 
-The float functions have no branch and no call, so that a loop over them is vectorised. Their polynomials are weighted
-least-maximum fits made for this project; the error is a few units in the last place, as the tests check.
-"""
-
-from __future__ import annotations
-
-TEXT = """\
 static inline float _stark_as_float(int32_t bits) { float x; memcpy(&x, &bits, 4); return x; }
 static inline int32_t _stark_as_int(float x) { int32_t bits; memcpy(&bits, &x, 4); return bits; }
 // e^r - 1 for |r| <= ln(2) / 2.
@@ -199,4 +194,3 @@ template <int LANES, class T, class Join> static inline T _stark_join(T (&lanes)
 template <int LANES, class T> static inline void _stark_fill(T (&lanes)[LANES], T value) {
     for (int lane = 0; lane < LANES; ++lane) lanes[lane] = value;
 }
-"""
