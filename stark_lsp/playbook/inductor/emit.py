@@ -121,7 +121,7 @@ def emit(
         shared = [library.loader("cpu")]
     held, makers = _held(program, arguments, tag)
     behind, more = _held(back.program, back, tag) if back else ([], [])
-    imports += ["functools"] if held or behind or arguments.rows else []
+    imports += ["functools"] if held or behind or "batch" in made else []
     whole = [
         *(f"import {name}" for name in [*sorted({*imports}), "torch"]),
         "",
@@ -143,13 +143,7 @@ def emit(
     extra = [
         *written,
         "",
-        *(
-            graphs.methods(
-                arguments.inputs, back, changes=bool(made["changes"]), size=made.get("batch", {}).get("size", 0)
-            )
-            if replayed
-            else []
-        ),
+        *(graphs.methods(arguments.inputs, back, made) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
     ]
     run = ", ".join(f"self._{name}" for name in ("replayed" if replayed else "compiled", *passed.values()))
@@ -181,14 +175,13 @@ class _Arguments:
         known = [one["expression"] for one in self.inputs]
         batch = made.get("batch", {"inputs": [], "asks": ""})
         self._sized, self._asks = [one for one in batch["inputs"] if one in known], batch["asks"]
-        """Inputs whose first dimension may have any size; one of them is the first."""
+        """Inputs whose first dimension may have any size, one of which comes first; and what is asked of it."""
         self.inputs.sort(key=lambda one: one["expression"] not in self._sized[:1])
         odd = [path for path in self.weights if not re.fullmatch(r"[^\W\d]\w*(\.[\w -]+)*", path)]
         if odd:
             raise CannotEmit(f"a tensor that it holds is called {odd[0]}")
         self.spelled = {name: f"numbers{place}" for place, name in enumerate(program.numbers)}
-        self.rows = ROWS if self._sized else ""
-        called = {ROWS: ROWS} if self.rows else {}
+        called = {ROWS: ROWS} if self._asks else {}
         taken = {*_OURS, *names.values(), *self.spelled.values(), *called}
         more = [(f"unread{place}", one) for place, one in enumerate(made["unread"])]
         for given, one in [*zip(program.arguments, made["arguments"], strict=True), *more]:
@@ -204,7 +197,10 @@ class _Arguments:
         """Names of all, in the order in which they are passed, as are expressions."""
 
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
-        """Return constants that say what tensors the program was made for; `apart`, weights have one of their own."""
+        """Return constants that say what tensors the program was made for; `apart`, weights have one of their own.
+
+        Where a batch may have any size, the first one is a function of that.
+        """
         inputs = {one["expression"]: one for one in self.inputs}
         weights = {f"self.{path}": one for path, one in self.weights.items()}
         named = {"MADE_FOR": inputs, "WEIGHTS": weights} if apart else {"MADE_FOR": inputs | weights}
@@ -212,23 +208,22 @@ class _Arguments:
         for name, given in named.items():
             facts = [(key, self._shape(key, one), tuple(one["stride"]), one["dtype"]) for key, one in given.items()]
             rows = [f'"{key}": ({shape}, {stride}, torch.{dtype})' for key, shape, stride, dtype in facts]
-            begin, end, before = f"_{name}_{tag} = ", "", []
-            if name == "MADE_FOR" and self.rows:
-                begin, end = f"{begin}functools.cache(lambda {ROWS}=0: {self._asks} and ", ")"
-                before = [f"_{name}_{tag} = functools.cache(", f"    lambda {ROWS}=0: ("]
-                before += [f"        {'and ' * bool(n)}{one}" for n, one in enumerate(self._asks.split(" and "))]
-            short = f"{begin}{{{', '.join(rows)}}}{end}"
-            several = [f"{begin}{{", *(f"    {row}," for row in rows), "}"]
-            if before:
+            short, several = f"{{{', '.join(rows)}}}", ["{", *(f"    {row}," for row in rows), "}"]
+            if self._asks and name == "MADE_FOR":
+                asks = self._asks.split(" and ")
+                asks[1:] = [f"and {one}" for one in asks[1:]]
+                short = f"functools.cache(lambda {ROWS}=0: {self._asks} and {short})"
+                inside = [f"    {line}" for line in (*asks, f"and {several[0]}", *several[1:])]
                 several = [
-                    *before,
-                    "        and {",
-                    *(f"            {row}," for row in rows),
-                    "        }",
+                    "functools.cache(",
+                    f"    lambda {ROWS}=0: (",
+                    *(f"    {line}" for line in inside),
                     "    )",
                     ")",
                 ]
-            found += [short] if len(rows) < 2 and len(short) <= triton.WIDTH else several
+            begin = f"_{name}_{tag} = "
+            fits = len(rows) < 2 and len(begin + short) <= triton.WIDTH
+            found += [begin + short] if fits else [begin + several[0], *several[1:]]
         return found
 
     def _shape(self, expression: str, one: Mapping[str, Any]) -> str:
@@ -299,13 +294,13 @@ def _method(
     """Return the method that runs the program; `ready` are lines before."""
     on_gpu = made["device"] == "cuda"
     launches = triton.by_step(program, made["launches"]) if on_gpu else [None] * len(program.steps)
+    any_size = "batch" in made
     lines = []
     for step, how in zip(program.steps, launches, strict=True):
         for item in ast.walk(step.statement):
             if isinstance(item, ast.Name):
                 item.id = arguments.spelled.get(item.id, item.id)
         if how is not None:
-            any_size = "batch" in made
             lines.append(triton.launch(program.kernels[step.kernel], step, names[step.kernel], how, any_size=any_size))
         elif step.kernel:
             lines += cpp.call(step, names[step.kernel], program.kernels[step.kernel])
@@ -313,8 +308,7 @@ def _method(
             text = ast.unparse(step.statement)
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
     head = ["@staticmethod", *triton.wrapped(f"def {name}({', '.join(arguments.parameters)}):"), *ready]
-    rows = arguments.rows if isinstance(arguments, _Arguments) else ""
-    head += [f"    {rows} = {arguments.parameters[0]}.shape[0]"] if rows else []
+    head += [f"    {ROWS} = {arguments.parameters[0]}.shape[0]"] if any_size else []
     if on_gpu:
         first = f"    device = {arguments.parameters[0]}.device"
         return [*head, first, *(part[4:] for line in lines for part in triton.wrapped(" " * 8 + line))]

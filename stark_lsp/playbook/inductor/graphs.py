@@ -26,7 +26,7 @@ def text(*, back: bool) -> str:
     return made if back else re.sub(r"\n    def back\(.*?\n\n\n", "\n\n", made, flags=re.DOTALL)
 
 
-def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, *, changes: bool, size: int = 0) -> list[str]:
+def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, made: Mapping[str, Any]) -> list[str]:
     """Return the methods that replay the program.
 
     Parameters
@@ -35,10 +35,9 @@ def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, *, chang
         Its first arguments.
     back
         That for backward, if there is one.
-    changes
-        Whether it changes buffers, which are put back after its first run.
-    size
-        Of the batch that is captured; of others, if there can be any, kernels are launched one by one.
+    made
+        What `judge/analysis/inductor.program` returned: buffers that it changes are put back after its first run; of
+        other sizes of a batch than the example's kernels are launched one by one.
 
     Raises
     ------
@@ -48,9 +47,9 @@ def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, *, chang
     for one in inputs:
         if not _dense(one["shape"], one["stride"]):
             raise CannotEmit(f"the input {one['expression']} is not dense in memory")
-    more = ", changes=True" if changes else ""
+    more = ", changes=True" if made["changes"] else ""
     more += f", count={back.count}, saved={tuple(back.saved)}" if back else ""
-    other = f"len(tensors[0]) != {size} or " if size else ""
+    other = f"len(tensors[0]) != {made['batch']['size']} or " if "batch" in made else ""
     return [
         "def _captured(self, tensors):",
         "    # A replica for data parallelism is there for one call.",

@@ -192,9 +192,8 @@ def _function(kernel: Kernel, name: str, given: Sequence[str]) -> str:
         text = re.sub(rf"\b{function.name}\b", f"{name}_{function.name.strip('_')}", text)
     text = re.sub(rf"\b{functions[-1].name}\b", name, text)
     text = re.sub(r"^(\s*)(\w+), = ", r"\1(\2,) = ", text, flags=re.MULTILINE)
-    text = re.sub(
-        r"(\(\d+ \* ks\d+\)|\bks\d+)\.to\(", r"tl.cast(\1, ", text
-    )  # one is a constant, without such a method
+    # A size of one is a constant in Triton, which has no such method.
+    text = re.sub(r"(\(\d+ \* ks\d+\)|\bks\d+)\.to\(", r"tl.cast(\1, ", text)
     text = re.sub(r"\btl_math\b", "tl.math", re.sub(r"\btriton_helpers\.(\w+)", rf"{_PREFIX}\1", text))
     if "triton_helpers" in text or "_inductor" in text or "triton_heuristics" in text:
         raise CannotEmit(f"{kernel.name} calls what is torch's own")
