@@ -62,7 +62,8 @@ class Batch:
         try:
             for one in self._tensors.values():
                 torch._dynamo.maybe_mark_dynamic(one, 0)
-            with config.patch(one_too):
+            with config.patch(one_too), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Raw SymInt")  # rules pass them on, and Inductor takes them
                 yield
         finally:
             for one in self._tensors.values():
@@ -79,8 +80,6 @@ class Batch:
         with contextlib.ExitStack() as stack:
             for one in self._environments.values():
                 stack.enter_context(one.suppress_guards())
-            stack.enter_context(warnings.catch_warnings())
-            warnings.filterwarnings("ignore", "Raw SymInt")  # rules pass them on, and Inductor takes them
             yield
 
     def told(self, code: str, launches: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

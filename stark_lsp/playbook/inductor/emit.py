@@ -181,10 +181,12 @@ class _Arguments:
         if odd:
             raise CannotEmit(f"a tensor that it holds is called {odd[0]}")
         self.spelled = {name: f"numbers{place}" for place, name in enumerate(program.numbers)}
-        called = {ROWS: ROWS} if self._asks else {}
-        taken = {*_OURS, *names.values(), *self.spelled.values(), *called}
+        every = list(zip(program.arguments, made["arguments"], strict=True))
+        self.spelled |= {given: ROWS for given, one in every if "shape" not in one}
+        called: dict[str, str] = {}
+        taken = {*_OURS, *names.values(), *self.spelled.values(), *[ROWS] * bool(self._asks)}
         more = [(f"unread{place}", one) for place, one in enumerate(made["unread"])]
-        for given, one in [*zip(program.arguments, made["arguments"], strict=True), *more]:
+        for given, one in [*((given, one) for given, one in every if "shape" in one), *more]:
             expression = one["expression"]
             if expression not in called:
                 plain = re.sub(r"\W+", "_", expression.removeprefix("self.")).strip("_")
