@@ -89,10 +89,12 @@ class Batch:
         """
         guards = [one.expr for environment in self._environments.values() for one in environment.guards]
         asks = _together(list(dict.fromkeys(filter(None, map(_asked, guards)))))
-        others = (2, 3, self.size + 1, 2 * self.size)
-        # Of numbers alone.
-        serves = any(eval(asks, {NAME: size}) for size in others if size != self.size)
-        if not serves or not self._environments or (launches and _REDUCED.search(code)):
+        others = {*range(1, 65), self.size + 1, 2 * self.size} - {self.size}
+        try:
+            served = [size for size in others if eval(asks, {NAME: size})]  # arithmetic alone
+        except ZeroDivisionError:
+            return None
+        if not served or not self._environments or (launches and _REDUCED.search(code)):
             return None
         known = all(one["fixed"] or one["lengths"] for one in launches)
         return {"size": self.size, "inputs": list(self._tensors), "asks": asks} if known else None
