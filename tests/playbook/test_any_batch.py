@@ -160,3 +160,26 @@ def test_conditions_become_one(bounds: list[tuple[int, str, int]], others: list[
     together = batch._together([*asks, *others])
     assert eval(together, {ROWS: rows}) == all(eval(one, {ROWS: rows}) for one in [*asks, *others])
     assert not eval(together, {ROWS: 0})
+
+
+@pytest.mark.parametrize(
+    ("text", "served"),
+    [
+        (module("return torch.relu(x).squeeze(0)", "torch.randn(6, 8)"), [3]),
+        (module("return torch.relu(x).squeeze()", "torch.randn(6, 8)"), [3]),
+        (module("return torch.relu(x).squeeze(1)", "torch.randn(6, 1, 8)"), [1, 3]),
+        (module("return torch.relu(x)", "torch.randn(8, 6).t()"), []),
+        (module("return torch.relu(x @ x.t())", "torch.randn(6, 300)"), [1, 3]),
+    ],
+    ids=["a dimension of one", "all of one", "another one", "lies by columns", "a matrix of the batch"],
+)
+@pytest.mark.slow
+@pytest.mark.ci
+def test_what_a_batch_of_one_or_a_layout_changes(text: str, served: list[int], bench: Callable[..., Bench]) -> None:
+    one = bench(text)
+    one.inputs[:] = [x if x.is_contiguous() else torch.randn(8, 6).t() for x in one.inputs]
+    made = write(one, ANY)
+    for size in (1, 3):
+        x = one.inputs[0][:size]
+        with torch.no_grad(), made.by_kernels(size in served):
+            close(one.model(x), made.new(x))

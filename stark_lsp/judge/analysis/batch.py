@@ -44,6 +44,7 @@ class Batch:
         # What is written for one item is written otherwise.
         self._tensors = {text: one for text, one in sized if one.shape[0] == self.size > 1}
         self._environments: dict[int, Any] = {}
+        self._asks: list[str] = []
 
     @property
     def dynamic(self) -> bool | None:
@@ -70,12 +71,24 @@ class Batch:
                 for mark in _MARKS:
                     vars(one).pop(mark, None)
 
+    def look(self, graph: torch.fx.Graph) -> None:
+        """Ask for two items or more where Dynamo's graph leaves out a dimension of one, and with it a batch of one."""
+        for node in graph.nodes:
+            if "squeeze" in str(node.target) and "unsqueeze" not in str(node.target):
+                sizes = node.args[0].meta["example_value"].shape
+                dims = node.args[1] if node.args[1:] else node.kwargs.get("dim", range(len(sizes)))
+                if any(isinstance(sizes[dim], torch.SymInt) for dim in ([dims] if isinstance(dims, int) else dims)):
+                    self._asks = [f"{NAME} > 1"]
+
     @contextlib.contextmanager
     def asking(self, graph: torch.fx.Graph) -> Iterator[None]:
         """Let sizes of a graph that is to be compiled be compared in the block with nothing asked of others for it."""
         values = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
-        sizes = [size for one in values for size in (one.shape if isinstance(one, torch.Tensor) else [one])]
+        tensors = [one for one in values if isinstance(one, torch.Tensor)]
+        sizes = [*values, *(size for one in tensors for size in one.shape)]
         found = [size.node.shape_env for size in sizes if isinstance(size, torch.SymInt)]
+        # What lies as far apart as there are items is told by no shape.
+        self._asks += ["False"] * any(isinstance(step, torch.SymInt) for one in tensors for step in one.stride())
         self._environments |= {id(one): one for one in found}
         with contextlib.ExitStack() as stack:
             for one in self._environments.values():
@@ -88,7 +101,7 @@ class Batch:
         None where a program for one size is the better one. `launches` are those of `inductor_gpu.noting`.
         """
         guards = [one.expr for environment in self._environments.values() for one in environment.guards]
-        asks = _together(list(dict.fromkeys(filter(None, map(_asked, guards)))))
+        asks = _together(list(dict.fromkeys(filter(None, [*self._asks, *map(_asked, guards)]))))
         others = {*range(1, 65), self.size + 1, 2 * self.size} - {self.size}
         try:
             served = [size for size in others if eval(asks, {NAME: size})]  # arithmetic alone

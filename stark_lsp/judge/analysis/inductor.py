@@ -110,6 +110,7 @@ def program(
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
+        batch.look(graph.graph)
         if batch and device == "cuda" and any("conv" in str(node.target) for node in graph.graph.nodes):
             raise ValueError("Inductor chooses the layout of images where it knows all sizes")
         return compile_fx.compile_fx(graph, inputs, inner_compile=seen.compile)

@@ -115,10 +115,12 @@ def _replaced(rule: type[Rule], graph: torch.fx.Graph, node: torch.fx.Node, any_
     made: list[torch.fx.Node] = []
     try:
         rule(graph, node, made).replace()
-    except Cannot:
+    except (Cannot, OneSize) as error:
         for one in reversed(made):
             graph.erase_node(one)
-        return False
+        if any_size and isinstance(error, OneSize):
+            raise
+        return isinstance(error, OneSize)
     if any_size and not rule.ANY_SIZE:
         raise OneSize
     _erase(graph, node)

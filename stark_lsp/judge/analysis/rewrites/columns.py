@@ -34,8 +34,6 @@ class Columns(Reduction):
         while of.target in FORMS and len(of.users) == 1:
             of = of.args[0]  # type: ignore[assignment]
         shape = sizes_of(of)
-        if isinstance(each, torch.SymInt):
-            raise OneSize
         if len(shape) < 2 or shape[-1] % each:
             raise Cannot
         self._columns, self._each = shape[-1], each
@@ -60,6 +58,8 @@ class Columns(Reduction):
     def _product(self, x: Node, weights: Node, v: Node | None) -> Node:
         rows, inner = sizes_of(x)
         self.worth(rows * inner * self._columns)
+        if isinstance(self._each, torch.SymInt):
+            raise OneSize
         return self.call(
             aten.mm.default, x, self._weights(weights if v is None else self.call(aten.mul.Tensor, weights, v))
         )

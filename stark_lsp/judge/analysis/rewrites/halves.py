@@ -44,10 +44,10 @@ class Halves(Scaling):
         (*_, rows, inner), (*_, columns) = sizes_of(one), sizes_of(other)
         if self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
-        if isinstance(inner, torch.SymInt):  # so long a sum has pieces
-            raise OneSize
         if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
             raise Cannot
+        if isinstance(inner, torch.SymInt):  # so long a sum has pieces
+            raise OneSize
         multiply = getattr(aten.bmm if len(sizes_of(one)) == 3 else aten.mm, "dtype", None)
         if multiply is None:  # torch before 2.8
             raise Cannot

@@ -113,10 +113,10 @@ class Slim(Rule):
             raise Cannot
         one, other = args[-2:]
         (rows, inner), (_, columns) = sizes_of(one), sizes_of(other)
-        if any(isinstance(size, torch.SymInt) for size in (inner, columns)):
-            raise OneSize
         if not FEWEST <= rows <= MOST or inner < SHORTEST or inner * columns < LEAST:
             raise Cannot
+        if any(isinstance(size, torch.SymInt) for size in (inner, columns)):
+            raise OneSize
         parts = parts_of(int(rows), inner, columns, is_turned(other.meta["val"].stride()))
         found = self.call(torch.ops.stark.slim.default, one, other, parts)
         total = self.call(aten.sum.dim_IntList, found, [0])
