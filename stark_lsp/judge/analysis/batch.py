@@ -22,6 +22,8 @@ _MARKS = ("_dynamo_weak_dynamic_indices", "_has_dynamo_dim_marking")
 """What `torch._dynamo.maybe_mark_dynamic` leaves on a tensor."""
 _REDUCED = re.compile(r"_r\d?_?numel = ")
 """What a program has where it is reduced over a size that is not known: such kernels are slower, by 12 % at times."""
+HIGHEST = 65535
+"""Blocks along y that a grid may have."""
 _BOUND = re.compile(rf"(?:(\d+) \* )?{NAME} ([<>]=?) (\d+)")
 _ARITHMETIC = (
     ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Load,
@@ -101,7 +103,8 @@ class Batch:
         None where a program for one size is the better one. `launches` are those of `inductor_gpu.noting`.
         """
         guards = [one.expr for environment in self._environments.values() for one in environment.guards]
-        asks = _together(list(dict.fromkeys(filter(None, [*self._asks, *map(_asked, guards)]))))
+        told = [*self._asks, *map(_asked, guards), *(ask for one in launches for ask in _high(one, code))]
+        asks = _together(list(dict.fromkeys(filter(None, told))))
         others = {*range(1, 65), self.size + 1, 2 * self.size} - {self.size}
         try:
             served = [size for size in others if eval(asks, {NAME: size})]  # arithmetic alone
@@ -111,6 +114,14 @@ class Batch:
             return None
         known = all(one["fixed"] or one["lengths"] for one in launches)
         return {"size": self.size, "inputs": list(self._tensors), "asks": asks} if known else None
+
+
+def _high(launch: dict[str, Any], code: str) -> list[str]:
+    """Return what is asked where a grid has as many blocks along y as there are items: no more than it may have."""
+    block = launch["config"].get("YBLOCK", 1)
+    counts = re.findall(rf"^ +{launch['kernel']}_ynumel = (?:(\d+)\*)?s\d+$", code, re.MULTILINE)
+    known = counts or f"{launch['kernel']}_ynumel = " not in code
+    return [f"{count or 1} * {NAME} <= {HIGHEST * block}" for count in counts] if known else ["False"]
 
 
 def _together(asks: list[str]) -> str:

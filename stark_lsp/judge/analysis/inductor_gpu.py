@@ -9,7 +9,7 @@ import ast
 import contextlib
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
@@ -44,6 +44,8 @@ _TEMPLATES = {
 """What has Inductor write the operators that a family of rewrites makes."""
 WAITS = "synchronizing CUDA operation"
 """What PyTorch says of a call that has the CPU wait, where that is an error."""
+HIGH = "y_grid_raw_"
+"""What Inductor calls the blocks along y of a grid that may be too high."""
 HELPER = re.compile(r"\btriton_helpers\.(\w+)")
 
 
@@ -237,7 +239,7 @@ def _launch(tuner: Any, args: tuple[Any, ...]) -> dict[str, Any]:
     return {
         "kernel": tuner.fn.__name__,
         "grid": [int(size) for size in grid],
-        "lengths": _lengths(tuner, config),
+        "lengths": _lengths(tuner, config, grid),
         "fixed": tuner.inductor_meta.get("grid_type") == "FixedGrid",
         "config": {name: value for name, value in config.kwargs.items() if name in tuner.fn.arg_names},
         "num_warps": config.num_warps,
@@ -245,17 +247,17 @@ def _launch(tuner: Any, args: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-def _lengths(tuner: Any, config: Any) -> list[str]:
+def _lengths(tuner: Any, config: Any, found: Sequence[int]) -> list[str]:
     try:
         from torch._inductor.runtime.triton_heuristics import GridExpr
 
         grid = GridExpr.from_meta(tuner.inductor_meta, config)
     except (ImportError, KeyError, AssertionError):  # another torch's
         return []
-    lengths = [str(one).replace("0 if y_grid_div_ == 0 else ", "") for one in (grid.x_grid, grid.y_grid, grid.z_grid)]
-    for name, text in [line.split(" = ") for line in reversed(grid.prefix)]:
-        lengths = [re.sub(rf"\b{name}\b", f"({text})", one) for one in lengths]
-    return lengths
+    # Where there may be more blocks than a grid is high, the rest goes along z; `Batch.told` asks for no more.
+    high = dict(line.split(" = ") for line in grid.prefix).get(HIGH)
+    lengths = [grid.x_grid, high or grid.y_grid, 1 if high else grid.z_grid]
+    return list(map(str, lengths)) if not grid.prefix or (high and found[2] == 1) else []
 
 
 def _helpers(names: list[str]) -> dict[str, str]:

@@ -8,11 +8,10 @@ from typing import Any
 import torch
 
 from .rewrites.slim import block_of, is_turned, length
-from .templates import fastest, hint, template
+from .templates import fastest, template
 
 SOURCE = r"""
 {{def_kernel("X", "OTHER")}}
-    ROWS = {{size("X", 0)}}
     program = tl.program_id(0).to(INDEX_DTYPE)
     columns = (COLUMNS + BLOCK_N - 1) // BLOCK_N
     # Those side by side read other pieces of the large matrix; blocks of rows read the same, from the L2 cache.
@@ -43,9 +42,10 @@ SOURCE = r"""
 """
 
 
-def grid(parts: Any, rows: Any, columns: Any, meta: Any, *, cdiv: Any) -> tuple[Any, int, int]:
-    """Return how many programs there are for a result of this shape; the numbers of a kernel come last."""
-    return cdiv(rows, meta["BLOCK_M"]) * cdiv(columns, meta["BLOCK_N"]) * parts, 1, 1
+def grid(*given: Any, cdiv: Any) -> tuple[Any, int, int]:
+    """Return how many programs there are; the numbers of a kernel come last."""
+    meta = given[-1]
+    return cdiv(meta["ROWS"], meta["BLOCK_M"]) * cdiv(meta["COLUMNS"], meta["BLOCK_N"]) * meta["PARTS"], 1, 1
 
 
 @functools.cache
@@ -60,12 +60,12 @@ def register() -> None:
         x, other = (ir.ExternKernel.realize_input(one) for one in (x, other))
         for one in (x, other):
             one.freeze_layout()
-        (rows, inner), columns = x.get_size(), int(other.get_size()[1])
-        inner, block = int(inner), block_of(hint(rows), is_turned(other.get_stride()))
+        (rows, inner), (_, columns) = (list(map(int, one.get_size())) for one in (x, other))
+        block = block_of(rows, is_turned(other.get_stride()))
         stages = _memory(x.get_device()) // ((block.rows + block.columns) * block.inner * 4)
         known = {
             "num_stages": max(1, min(3, stages)), "num_warps": block.warps, "BLOCK_M": block.rows,
-            "BLOCK_N": block.columns, "BLOCK_K": block.inner, "COLUMNS": columns, "INNER": inner,
+            "BLOCK_N": block.columns, "BLOCK_K": block.inner, "ROWS": rows, "COLUMNS": columns, "INNER": inner,
             "PARTS": parts, "LENGTH": length(inner, parts), "PRECISION": f'"{block.precision}"',
         }  # fmt: skip
         return fastest("stark_slim", made, [x, other], [parts, rows, columns], [known])

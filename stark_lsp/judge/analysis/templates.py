@@ -25,7 +25,7 @@ def template(name: str, source: str, grid: Callable[..., Any]) -> Any:
     return TritonTemplate(name=name, grid=SymbolicGridFn(grid), source=source)
 
 
-def fastest(name: str, made_from: Any, given: list[Any], shape: list[Any], blocks: list[dict[str, Any]]) -> Any:
+def fastest(name: str, made_from: Any, given: list[Any], shape: list[int], blocks: list[dict[str, Any]]) -> Any:
     """Return a result of float32 without gaps, by the fastest of a template's blocks.
 
     Parameters
@@ -44,15 +44,6 @@ def fastest(name: str, made_from: Any, given: list[Any], shape: list[Any], block
     return made[0] if isinstance(made, tuple) else made
 
 
-def hint(size: Any) -> int:
-    """Return a size, of a symbol the example's."""
-    from torch._inductor.virtualized import V
-
-    sizes = V.graph.sizevars
-    known = getattr(sizes, "optimization_hint", None) or sizes.size_hint  # torch before 2.13
-    return int(known(size))
-
-
-def strides(shape: list[Any]) -> list[Any]:
+def strides(shape: list[int]) -> list[int]:
     """Return how far apart numbers are in memory, along each dimension, without gaps."""
     return [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]

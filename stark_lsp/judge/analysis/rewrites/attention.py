@@ -275,7 +275,9 @@ class Called(_Rule):
     def _before(self, rows: int, columns: int, size: list[int]) -> Node:
         """Return a mask that puts an end to what lies ahead."""
         device = self._node.meta["val"].device
-        row, column = (self.call(aten.arange.start_step, 0, count, 1, device=device) for count in (rows, columns))
+        # `arange` itself Inductor decomposes before it is here.
+        how = {"start": 0, "step": 1, "dtype": torch.int64, "device": device, "requires_grad": False}
+        row, column = (self.call(torch.ops.prims.iota.default, count, **how) for count in (rows, columns))
         ahead = self.call(aten.gt.Tensor, column, self.call(aten.unsqueeze.default, row, 1))
         end, zero = (self.call(aten.full.default, [], value, dtype=torch.float32, device=device) for value in _ENDS)
         return self.call(aten.expand.default, self.call(aten.where.self, ahead, end, zero), size)

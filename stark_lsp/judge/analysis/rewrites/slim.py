@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Node
 
-from .rule import Cannot, OneSize, Rule, aten, define, sizes_of
+from .rule import Cannot, Rule, aten, define, shape_of
 
 FEWEST, MOST = 2, 256
 """Rows; one is a matrix times a vector, at which cuBLAS is good."""
@@ -104,7 +104,6 @@ class Slim(Rule):
     """`a @ b`, or that and a bias, with few rows."""
 
     OF = (aten.mm.default, aten.addmm.default)
-    ANY_SIZE = True
 
     def result(self) -> Node:
         """Return the sum of the products of pieces."""
@@ -112,12 +111,10 @@ class Slim(Rule):
         if self._node.kwargs or self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
         one, other = args[-2:]
-        (rows, inner), (_, columns) = sizes_of(one), sizes_of(other)
+        (rows, inner), (_, columns) = shape_of(one), shape_of(other)
         if not FEWEST <= rows <= MOST or inner < SHORTEST or inner * columns < LEAST:
             raise Cannot
-        if any(isinstance(size, torch.SymInt) for size in (inner, columns)):
-            raise OneSize
-        parts = parts_of(int(rows), inner, columns, is_turned(other.meta["val"].stride()))
+        parts = parts_of(rows, inner, columns, is_turned(other.meta["val"].stride()))
         found = self.call(torch.ops.stark.slim.default, one, other, parts)
         total = self.call(aten.sum.dim_IntList, found, [0])
         return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
