@@ -99,9 +99,29 @@ def test_all_else_runs_the_original(change: Callable[..., Any], bench: Callable[
         (module("return torch.relu(x.view(-1, 2, 8))", "torch.randn(6, 8)"), "rows >= 1 and rows % 2 == 0"),
         (module("return torch.relu(x) if len(x) == 6 else x", "torch.randn(6, 8)"), None),
         (module("return torch.relu(x)", "torch.randn(1, 8)"), None),
+        (
+            module("return torch.relu(x + self.p[: len(x)])", "torch.randn(6, 8)", "self.p = torch.ones(9, 8)"),
+            "rows <= 9",
+        ),
+        (module("return torch.relu(x[:4])", "torch.randn(6, 8)"), "rows >= 1"),
+        (module("return torch.relu(x), len(x), len(x) > 4", "torch.randn(6, 8)"), None),
+        (module("return torch.relu(x), 24 % (len(x) - 3)", "torch.randn(6, 8)"), None),
+        (module("return torch.relu(x)", "torch.randn(30, 40)[::5, :8]"), None),
         (module("return x * self.w", "torch.randn(6, 8)", "self.w = nn.Parameter(torch.randn(6, 8))"), None),
     ],
-    ids=["any", "a branch", "pairs", "one alone", "an example of one", "a weight of that size"],
+    ids=[
+        "any",
+        "a branch",
+        "pairs",
+        "one alone",
+        "an example of one",
+        "places",
+        "the first",
+        "numbers",
+        "division",
+        "gaps",
+        "a weight of that size",
+    ],
 )
 def test_what_it_asks_of_a_batch(text: str, asks: str | None, bench: Callable[..., Bench]) -> None:
     one = bench(text)
@@ -117,7 +137,7 @@ def test_what_it_asks_of_a_batch(text: str, asks: str | None, bench: Callable[..
         for model in (one.model, new):
             try:
                 results.append(model(*of(one.inputs, size)))
-            except RuntimeError as error:
+            except (RuntimeError, ZeroDivisionError) as error:
                 results.append(str(error)[:30])
         close(*results)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+import statistics
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,15 +25,15 @@ _REDUCED = re.compile(r"_r\d?_?numel = ")
 """What a program has where it is reduced over a size that is not known: such kernels are slower, by 12 % at times."""
 HIGHEST = 65535
 """Blocks along y that a grid may have."""
-_BOUND = re.compile(rf"(?:(\d+) \* )?{NAME} ([<>]=?) (\d+)")
+_BOUND = re.compile(rf"(?:(\d+) \* )?{NAME} ([<>]=?|!=) (\d+)")
 _ARITHMETIC = (
-    ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Load,
+    ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Call, ast.Load,
     ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
 )  # fmt: skip
 
 
 class Batch:
-    """The first dimension that inputs have in common.
+    """The first dimension that inputs have in common: the size that most of them have, or the first.
 
     Parameters
     ----------
@@ -41,10 +42,10 @@ class Batch:
     """
 
     def __init__(self, inputs: list[tuple[str, torch.Tensor]]) -> None:
-        sized = [(text, one) for text, one in inputs if one.dim()]
-        self.size = sized[0][1].shape[0] if sized else 0
         # What is written for one item is written otherwise.
-        self._tensors = {text: one for text, one in sized if one.shape[0] == self.size > 1}
+        sized = {text: one for text, one in inputs if one.dim() and one.shape[0] > 1}
+        self.size = statistics.mode(one.shape[0] for one in sized.values()) if sized else 0
+        self._tensors = {text: one for text, one in sized.items() if one.shape[0] == self.size}
         self._environments: dict[int, Any] = {}
         self._asks: list[str] = []
 
@@ -76,7 +77,7 @@ class Batch:
     def look(self, graph: torch.fx.Graph) -> None:
         """Ask for two items or more where Dynamo's graph leaves out a dimension of one, and with it a batch of one."""
         for node in graph.nodes:
-            if "squeeze" in str(node.target) and "unsqueeze" not in str(node.target):
+            if str(getattr(node.target, "__name__", node.target)).rstrip("_") == "squeeze" and node.args:
                 sizes = node.args[0].meta["example_value"].shape
                 dims = node.args[1] if node.args[1:] else node.kwargs.get("dim", range(len(sizes)))
                 if any(isinstance(sizes[dim], torch.SymInt) for dim in ([dims] if isinstance(dims, int) else dims)):
@@ -97,10 +98,11 @@ class Batch:
                 stack.enter_context(one.suppress_guards())
             yield
 
-    def told(self, code: str, launches: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    def told(self, code: str, outputs: Sequence[Any], launches: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         """Return `size`, the example's, `inputs` that have it, and what is asked of others, `asks`.
 
-        None where a program for one size is the better one. `launches` are those of `inductor_gpu.noting`.
+        None where a program for one size is the better one, or the only one: `outputs` of this one may be numbers that
+        come of the size. `launches` are those of `inductor_gpu.noting`.
         """
         guards = [one.expr for environment in self._environments.values() for one in environment.guards]
         told = [*self._asks, *map(_asked, guards), *(ask for one in launches for ask in _high(one, code))]
@@ -110,7 +112,8 @@ class Batch:
             served = [size for size in others if eval(asks, {NAME: size})]  # arithmetic alone
         except ZeroDivisionError:
             return None
-        if not served or not self._environments or (launches and _REDUCED.search(code)):
+        numbers = any(one is not None and not isinstance(one, torch.Tensor) for one in outputs)
+        if not served or numbers or not self._environments or (launches and _REDUCED.search(code)):
             return None
         known = all(one["fixed"] or one["lengths"] for one in launches)
         return {"size": self.size, "inputs": list(self._tensors), "asks": asks} if known else None
@@ -126,20 +129,24 @@ def _high(launch: dict[str, Any], code: str) -> list[str]:
 
 def _together(asks: list[str]) -> str:
     """Return conditions as one; bounds, as that indices have 32 bits, become a first and a last size."""
-    first, last, left = 1, None, []
+    first, last, left, without = 1, None, [], set()
     for one in asks:
         found = _BOUND.fullmatch(one)
         if found is None:
             left.append(one)
+            continue
+        times, limit = int(found[1] or 1), int(found[3])
+        if found[2] == "!=":
+            without |= {limit // times} if limit % times == 0 else set()
         elif found[2] in ("<", "<="):
-            most = (int(found[3]) - (found[2] == "<")) // int(found[1] or 1)
+            most = (limit - (found[2] == "<")) // times
             last = most if last is None else min(most, last)
         else:
-            first = max(first, -(-(int(found[3]) + (found[2] == ">")) // int(found[1] or 1)))
-    while f"{NAME} != {first}" in left:
+            first = max(first, -(-(limit + (found[2] == ">")) // times))
+    while first in without:
         first += 1
     bounds = f"{NAME} >= {first}" if last is None else f"{first} <= {NAME} <= {last}"
-    return " and ".join([bounds, *(one for one in left if one not in [f"{NAME} != {size}" for size in range(first)])])
+    return " and ".join([bounds, *(f"{NAME} != {size}" for size in sorted(without) if size > first), *left])
 
 
 def _asked(guard: Any) -> str:
@@ -148,7 +155,7 @@ def _asked(guard: Any) -> str:
 
     tree = ast.parse(PythonPrinter().doprint(guard), mode="eval")
     for item in ast.walk(tree):
-        if isinstance(item, ast.Name):
+        if isinstance(item, ast.Name) and item.id not in ("min", "max"):
             item.id = NAME
         if not isinstance(item, _ARITHMETIC):
             return "False"

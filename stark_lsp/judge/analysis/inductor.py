@@ -138,7 +138,8 @@ def program(
     except Exception as error:
         if seen.nothing:
             raise NotTraceable("no rule fits it") from error
-        if batch:
+        # What Dynamo does not know it knows for no size.
+        if batch and not isinstance(error, torch._dynamo.exc.Unsupported):
             return program(module, args, kwargs, path, one_size)
         raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
@@ -156,7 +157,7 @@ def program(
     call.keep_settings()
     arguments, outputs = seen.calls[-runs]
     if batch:
-        sizes = batch.told(code, more.get("launches", ()))
+        sizes = batch.told(code, outputs, more.get("launches", ()))
         if sizes is None:
             return program(module, args, kwargs, path, one_size)
         more["batch"] = sizes

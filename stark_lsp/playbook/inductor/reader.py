@@ -23,7 +23,7 @@ _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
 ROWS = "rows"
 """The first dimension that inputs have in common, where it may have any size."""
-_KNOWN = {"torch", ROWS, "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
+_KNOWN = {"torch", "min", "max", ROWS, "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
