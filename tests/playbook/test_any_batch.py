@@ -103,6 +103,10 @@ def test_all_else_runs_the_original(change: Callable[..., Any], bench: Callable[
             module("return torch.relu(x + self.p[: len(x)])", "torch.randn(6, 8)", "self.p = torch.ones(9, 8)"),
             "rows <= 9",
         ),
+        (
+            module("return torch.relu(x) + self.p[: len(x)].sum(0)", "torch.randn(6, 8)", "self.p = torch.ones(9, 8)"),
+            "True",
+        ),
         (module("return torch.relu(x[:4])", "torch.randn(6, 8)"), "rows >= 1"),
         (module("return torch.relu(x), len(x), len(x) > 4", "torch.randn(6, 8)"), None),
         (module("return torch.relu(x), 24 % (len(x) - 3)", "torch.randn(6, 8)"), None),
@@ -172,7 +176,7 @@ def test_an_own_strategy_s_patterns_know_sizes() -> None:
     bounds=st.lists(
         st.tuples(st.integers(1, 9), st.sampled_from(["<", "<=", ">", ">="]), st.integers(0, 90)), max_size=5
     ),
-    others=st.lists(st.sampled_from(["rows != 1", "rows != 2", "rows % 3 == 0"]), max_size=2, unique=True),
+    others=st.lists(st.sampled_from(["rows != 1", "2 * rows != 4", "rows % 3 == 0"]), max_size=2, unique=True),
     rows=st.integers(1, 100),
 )
 def test_conditions_become_one(bounds: list[tuple[int, str, int]], others: list[str], rows: int) -> None:

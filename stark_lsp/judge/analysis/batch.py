@@ -161,4 +161,4 @@ def _asked(guard: Any) -> str:
             return "False"
     if isinstance(tree.body, ast.Compare) and ast.unparse(tree.body.left) == ast.unparse(tree.body.comparators[0]):
         return ""
-    return ast.unparse(tree)
+    return f"({ast.unparse(tree)})" if isinstance(tree.body, ast.BoolOp) else ast.unparse(tree)
