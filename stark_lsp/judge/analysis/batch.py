@@ -1,4 +1,4 @@
-"""Programs for every batch size: which inputs have it as their first dimension, and what a program asks of it.
+"""Programs for any batch size: which inputs have it as their first dimension, and what a program asks of it.
 
 Dynamo is told that those dimensions may change; what it, and Inductor behind it, then take for granted of them are
 the guards of its shape environment (`torch.fx.experimental.symbolic_shapes.ShapeEnv`).
@@ -98,11 +98,13 @@ class Batch:
                 stack.enter_context(one.suppress_guards())
             yield
 
-    def told(self, code: str, outputs: Sequence[Any], launches: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    def told(
+        self, code: str, arguments: Sequence[Any], outputs: Sequence[Any], launches: Sequence[dict[str, Any]]
+    ) -> dict[str, Any] | None:
         """Return `size`, the example's, `inputs` that have it, and what is asked of others, `asks`.
 
-        None where a program for one size is the better one, or the only one: `outputs` of this one may be numbers that
-        come of the size. `launches` are those of `inductor_gpu.noting`.
+        None where a program for one size is the better one, or the only one: this one may take other numbers, or give
+        some that come of the size. `launches` are those of `inductor_gpu.noting`.
         """
         guards = [one.expr for environment in self._environments.values() for one in environment.guards]
         told = [*self._asks, *map(_asked, guards), *(ask for one in launches for ask in _high(one, code))]
@@ -112,7 +114,8 @@ class Batch:
             served = [size for size in others if eval(asks, {NAME: size})]  # arithmetic alone
         except ZeroDivisionError:
             return None
-        numbers = any(one is not None and not isinstance(one, torch.Tensor) for one in outputs)
+        others_too = any(one != self.size for one in arguments if not isinstance(one, torch.Tensor))
+        numbers = others_too or any(one is not None and not isinstance(one, torch.Tensor) for one in outputs)
         if not served or numbers or not self._environments or (launches and _REDUCED.search(code)):
             return None
         known = all(one["fixed"] or one["lengths"] for one in launches)

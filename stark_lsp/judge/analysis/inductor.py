@@ -157,7 +157,7 @@ def program(
     call.keep_settings()
     arguments, outputs = seen.calls[-runs]
     if batch:
-        sizes = batch.told(code, outputs, more.get("launches", ()))
+        sizes = batch.told(code, arguments, outputs, more.get("launches", ()))
         if sizes is None:
             return program(module, args, kwargs, path, one_size)
         more["batch"] = sizes
