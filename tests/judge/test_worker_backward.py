@@ -10,7 +10,7 @@ from verify_cases import assert_refused, finding, make_reference, verify
 from stark_lsp.judge.correctness.backward import DRAWS, Backward
 from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.correctness.stepping import NoGradient
-from stark_lsp.judge.correctness.verify import Verifier
+from stark_lsp.judge.correctness.verify import ONCE, Verifier
 from stark_lsp.judge.reference import training
 
 WEIGHT = "self.weight = torch.nn.Parameter(torch.ones(8))"
@@ -74,14 +74,14 @@ def test_gradients_that_rounding_moves_a_little_are_drawn_twice_and_others_go_on
     monkeypatch.setattr(Backward, "_step", lambda *given, **how: steps.append(1) or step(*given, **how))
     make_reference(tmp_path / "one", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
     # With the constructor's weights, with others, and there for other uses: without gradients of inputs, with a call
-    # between, led back to weights, and with these frozen.
-    assert len(steps) == 3 * (1 + 2) + 1 + 1 + 2 + 1
+    # between, more than once through the graph, led back to weights, and with these frozen.
+    assert len(steps) == 3 * (1 + 2) + 1 + 1 + 2 + 2 + 1
     steps.clear()
     # A single weight's gradient, zero but for rounding or exactly zero, may stay as it was.
     init = f"{WEIGHT}\nself.shift = torch.nn.Parameter(torch.zeros(1))"
     still = "return x * self.weight + self.shift * 0.0"
     make_reference(tmp_path / "other", still, "torch.randn(16, 8)", init=init, gradients=True)
-    assert len(steps) == 3 * (1 + DRAWS) + 1 + 1 + 2 + 2
+    assert len(steps) == 3 * (1 + DRAWS) + 1 + 1 + 2 + 2 + 2
 
 
 LINEAR = "self.lin = torch.nn.Linear(8, 8)\nself.gamma = torch.nn.Parameter(torch.ones(8))"
@@ -103,8 +103,14 @@ class Form(torch.autograd.Function):
         found = torch.autograd.grad(result, given, gradient{scale}{kept})
         return (*found, None)
 """
-CUT = "one.detach().requires_grad_()"
-RIGHTLY = {"before": "pass", "saved": "ctx.saved_tensors", "scale": "", "cut": CUT, "kept": ""}
+CUT = "one.view_as(one) if one.requires_grad else one.detach().requires_grad_()"
+RIGHTLY = {
+    "before": "pass",
+    "saved": "ctx.saved_tensors",
+    "scale": "",
+    "cut": CUT,
+    "kept": ", create_graph=torch.is_grad_enabled()",
+}
 
 
 @pytest.mark.parametrize(
@@ -232,6 +238,50 @@ def test_backward_leaves_what_flows_in_to_others(tmp_path: Path) -> None:
         verify(reference, tmp_path / "c", body, init=LINEAR, before=SAVES.format(**{**RIGHTLY, "before": doubled}))
 
 
+BY_A_KERNEL = FUNCTION.format(slopes=RIGHT).replace("passed =", "{before}\n        passed =")
+OF_THE_MODULE = """passed = gradient * (x * weight > 0)
+        PLACES.setdefault("weight", torch.empty(8)).copy_((passed * x + gradient).sum(0))
+        return passed * weight, PLACES["weight"]"""
+
+
+@pytest.mark.parametrize("mode", ["eval", "training"])
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("pass", ""),
+        ("x, weight = x.detach(), weight.detach()", "gradient of the gradients with respect to "),
+        ("gradient = gradient.detach()", ""),
+        ("ctx.ran = hasattr(ctx, 'ran')\n        gradient = 0 * gradient if ctx.ran else gradient", "second backward"),
+        (OF_THE_MODULE, "gradient of weight is wrong"),
+    ],
+    ids=["right", "detached", "what flows in is no leaf", "once", "in place of its own"],
+)
+def test_backward_may_run_more_than_once(tmp_path: Path, mode: str, before: str, words: str) -> None:
+    reference = make_reference(
+        tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, mode=mode, gradients=True
+    )
+    function = "PLACES = {}\n" + BY_A_KERNEL.replace("{before}", before)
+    body = "return Twice.apply(x, self.weight)"
+    status, message = finding(reference, tmp_path / "candidate", body, init=WEIGHT, before=function)
+    assert status == ("WRONG_RESULT" if words else "OK"), message
+    assert words in message
+
+
+RAISING = """
+class Raising(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+"""
+
+
+def test_who_differentiates_gradients_is_told_where_that_raises(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    before = BY_A_KERNEL.replace("{before}", "if torch.is_grad_enabled(): x = Raising.apply(x)") + RAISING
+    found = verify(reference, tmp_path / "c", "return Twice.apply(x, self.weight)", init=WEIGHT, before=before)
+    assert found.notes == [ONCE]
+
+
 def test_one_of_two_results_may_be_all_that_is_trained(tmp_path: Path) -> None:
     body = "return x * self.weight, (x + self.weight).sin()"
     reference = make_reference(tmp_path / "reference", body, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
@@ -262,7 +312,7 @@ def test_what_came_before_an_input_is_not_differentiated_again(tmp_path: Path) -
     """As in `m(m(x))`, which a candidate meets where a layer is applied over and over."""
     reference = make_reference(tmp_path / "reference", SCALED, "torch.randn(16, 8)", init=LINEAR, gradients=True)
     body = "return Form.apply(x, self.lin.weight, self.lin.bias, self.gamma, self)"
-    through = {**RIGHTLY, "cut": f"one if one.requires_grad else {CUT}"}
+    through = {**RIGHTLY, "cut": CUT.replace(".view_as(one)", ""), "kept": ""}
     kept = SAVES.format(**{**through, "kept": ", retain_graph=True"})
     assert_refused(reference, tmp_path / "candidate", body, "as in m(m(x))", init=LINEAR, before=kept)
     with pytest.raises(RuntimeError, match="a second time"):

@@ -46,6 +46,7 @@ MASKS = 8
 """Draws of dropout and the like by which it is seen how far from none they are."""
 LED = 0.25
 """Relative error where inputs lead back to the weights: what is counted twice, or not at all, is off by more."""
+SECOND_TIME = ", where backward runs more than once (retain_graph=True, create_graph=True)"
 LED_BACK = ", where an input was computed from it, as in m(m(x))"
 NO_LEAVES = ", where its inputs require no gradients"
 OF_A_SUM = (
@@ -83,7 +84,10 @@ class Step:
         if not given and self.how.get("toggled"):
             return ""  # its parts have other names, so nobody can set one of them alone
         others = {name: one for name, one in given.items() if name not in self.expected}
-        for name, limit in self.limits.items():
+        limits = self.limits
+        if self.raised(found):
+            limits = {name: limit for name, limit in limits.items() if not name.startswith(stepping.FURTHER)}
+        for name, limit in limits.items():
             expected, tensor = self.expected[name], given.get(name)
             # What loads the original's weights may call them otherwise.
             renamed = [other for other, one in others.items() if tensor is None and _off(expected, one) <= TOLERANCE]
@@ -101,6 +105,11 @@ class Step:
             if name in given and not _off(self.expected[name], given[name]) >= least:
                 return f"Its {name} is the same{self.where}."
         return ""
+
+    def raised(self, found: tensorfile.Loaded) -> bool:
+        """Whether it has no gradients of gradients where the original has some: who asks for them is told."""
+        names = [name for name in self.limits if name.startswith(stepping.FURTHER)]
+        return bool(names) and not any(name.startswith(stepping.FURTHER) for name in _results(found))
 
 
 class Backward:
@@ -126,7 +135,7 @@ class Backward:
         roomy = reference.device == "cuda" and _nbytes(reference, case) <= torch.cuda.mem_get_info()[1] // SHARE
         self.device = reference.device if roomy else "cpu"
         """Where they are compared."""
-        self.cotangents_path = reference.write_cotangents(case.inputs_path, of_a_sum=of_a_sum)
+        self.cotangents_path = case.cotangents_path or reference.write_cotangents(case.inputs_path, of_a_sum=of_a_sum)
         flows = reference.cotangents(self.cotangents_path)
         arguments = reference.arguments(case.inputs_path)
         self.expected = self._step(reference, arguments, flows)
@@ -196,6 +205,21 @@ class Backward:
             found.append(Step(how, self.expected, limits, ", where nothing else requires gradients"))
         others = [self._toggled(reference, case), self._frozen(reference, case)] if toggled else []
         return [step for step in (*found, *others) if step is not None and (step.limits or step.apart)]
+
+    def again(self, reference: Reference, case: Case) -> Step | None:
+        """Return the step that goes through the graph more than once; None where the original does not bear it."""
+        flows, inputs = reference.cotangents(self.cotangents_path), reference.arguments(case.inputs_path)
+        near = modules.map_tensors(inputs, partial(moved, seed=0, autocast=reference.autocast))
+        try:
+            found, other = (self._step(reference, arguments, flows, again=True) for arguments in (inputs, near))
+        except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
+            return None
+        steady = [name for name, one in found.items() if one.any() and _off(one, other[name]) <= STEADY]
+        limits = {name: self._limits.get(name.removesuffix(stepping.SECOND), 0.0) for name in steady}
+        # Kernels may round what is differentiated; what is not differentiated at all is off by more.
+        limits |= {name: LED for name in steady if name.startswith(stepping.FURTHER)}
+        kept = {name: limit for name, limit in limits.items() if limit}
+        return Step({"again": True}, found, kept, SECOND_TIME) if kept else None
 
     def _toggled(self, reference: Reference, case: Case) -> Step | None:
         """Return the call in `train()` where it is judged in `eval()`, or the other way, if that makes a difference."""
@@ -333,9 +357,15 @@ def _results(loaded: tensorfile.Loaded, *, buffers: bool = False) -> dict[str, t
     return found
 
 
-def prepare(reference: Reference, case: Case, between: str = "", *, of_a_sum: bool = False) -> Backward | None:
-    """Return the original's gradients; None where there are none, or they cannot be had."""
-    if not reference.gradients or reference.mode == modules.TRAINING or _nbytes(reference, case) > LIMIT:
+def prepare(
+    reference: Reference, case: Case, between: str = "", *, of_a_sum: bool = False, trains: bool = False
+) -> Backward | None:
+    """Return the original's gradients; None where there are none, or they cannot be had.
+
+    In mode `training`, where every case has them, they are had for further steps alone, if it `trains`.
+    """
+    passed = reference.mode == modules.TRAINING and not trains
+    if not reference.gradients or passed or _nbytes(reference, case) > LIMIT:
         return None
     try:
         # Without parameters, too, somebody trains through it; hardly where nothing but zeros comes through.

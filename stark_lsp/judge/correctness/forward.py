@@ -63,6 +63,7 @@ class Forward:
         between: str = "",
         led: bool = False,
         only: str | None = None,
+        again: bool = False,
         toggled: Sequence[str] | None = None,
         without: Sequence[str] = (),
         exchange: Exchange | None = None,
@@ -94,7 +95,7 @@ class Forward:
             stream, so that kernels that do not wait for it compute from NaN.
         gradients
             Record gradients; for training they are in any case.
-        leaves, between, led, only
+        leaves, between, led, only, again
             See `training_step` and `step`; `between` is a tensor file.
         toggled
             Make no step, but see `in_other_mode`: which parts stay in `eval()` there.
@@ -126,7 +127,7 @@ class Forward:
         with poisoned(device, poison or []):
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
-            how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led, "only": only}
+            how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led, "only": only, "again": again}
             if toggled is not None:
                 result = in_other_mode(module, arguments, toggled)
             else:

@@ -24,6 +24,10 @@ OVERWRITTEN = (
     "Its backward changes the gradient that flows into it, which others may still read, as in x + m(x). Write into a "
     "new tensor."
 )
+SECOND = " by a second backward"
+"""Behind the name of a gradient that another backward through the same graph gave."""
+FURTHER = "gradient of the gradients with respect to "
+"""Before the name of what their own gradient is of."""
 _manual_seed = torch.manual_seed
 
 
@@ -42,6 +46,7 @@ def step(
     between: Arguments | None = None,
     led: bool = False,
     only: str | None = None,
+    again: bool = False,
 ) -> Any:
     """Call the module, with `gradients` where they are recorded; returns what is compared.
 
@@ -53,6 +58,8 @@ def step(
     ----------
     only
         The one weight that requires gradients, as where others are frozen; empty for none, None for all that do.
+    again
+        Go through the graph more than once, see `backward_again`.
     leaves, between, led
         See `training_step`.
 
@@ -70,6 +77,8 @@ def step(
     before = [flow.clone() for flow in flows if flow is not None] if modules.nbytes_of(flows) <= KEPT_LIMIT else []
     with state.kept(module), frozen(module, only):
         how: dict[str, Any] = {"leaves": leaves, "between": between, "led": led}
+        if again:
+            return backward_again(module, arguments, flows)
         result = training_step(module, arguments, flows, partly=only is not None, **how)
         found = collected(module, arguments, result)
         if not all(map(torch.equal, before, [flow for flow in flows if flow is not None])):
@@ -216,6 +225,46 @@ def training_step(
     return result
 
 
+def backward_again(module: Any, arguments: Arguments, cotangents: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
+    """Return gradients by name as they are once backward ran a second time, what that gave, and their own gradients.
+
+    What flows in is another the second time, so what is kept for all calls shows. Their own, of a weighted sum of them,
+    are those of a gradient penalty; they are left out where that raises.
+    """
+    for tensor in differentiable(arguments):
+        tensor.requires_grad_()
+    args, kwargs = arguments
+    with modules.forward_context(modules.TRAINING):
+        results = in_order(module(*args, **kwargs))
+        pairs = [(one, flow) for one, flow in zip(results, cotangents) if flow is not None and one.requires_grad]
+        outputs, flows = [one for one, _ in pairs], [flow.to(one.dtype) for one, flow in pairs]
+        leaves = _leaves(module, arguments)
+
+        def through(starts: Sequence[torch.Tensor], flows: Any, **how: bool) -> tuple[torch.Tensor | None, ...]:
+            return torch.autograd.grad(starts, [*leaves.values()], flows, allow_unused=True, **how)
+
+        first = through(outputs, flows, retain_graph=True)
+        others = [-2 * flow for flow in flows]
+        second = through(outputs, others, retain_graph=True)
+        found = {name: _or_zeros(one, leaf) for (name, leaf), one in zip(leaves.items(), first)}
+        found |= {name + SECOND: _or_zeros(one, leaf) for (name, leaf), one in zip(leaves.items(), second)}
+        try:
+            sums = [_weighted(one) for one in through(outputs, others, create_graph=True) if one is not None]
+            starts = [one for one in sums if one.requires_grad]
+            further = through(starts, None) if starts else tuple(None for _ in leaves)
+        except RuntimeError:
+            return found
+    names = (FURTHER + name[len("gradient of ") :] for name in leaves)
+    return found | {name: _or_zeros(one, leaf) for name, leaf, one in zip(names, leaves.values(), further)}
+
+
+def _weighted(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the sum of its elements times what varies from place to place: a norm's gradients sum to zero."""
+    parts = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    shares = torch.arange(parts.numel(), device=parts.device).cos().view(parts.shape)
+    return (parts * shares).sum()
+
+
 def _led_back(module: Any, arguments: Arguments) -> Arguments:
     """Return arguments of the same values whose gradients flow on into every weight, as where it is applied twice.
 
@@ -275,13 +324,17 @@ def in_order(result: Any) -> list[torch.Tensor]:
 def collected(module: Any, arguments: Arguments, result: Any) -> dict[str, Any]:
     """Return result and gradients of a step by name; gradients of parameters are taken away from them."""
     found: dict[str, Any] = {"output": modules.map_tensors(result, lambda tensor: tensor.detach())}
-    for number, tensor in enumerate(differentiable(arguments)):
-        found[f"gradient of input {number + 1}"] = _gradient(tensor)
-    for name, parameter in module.named_parameters():
-        if parameter.requires_grad:
-            found[f"gradient of {name.replace('_orig_mod.', '')}"] = _gradient(parameter)
-            parameter.grad = None
+    found |= {name: _or_zeros(leaf.grad, leaf) for name, leaf in _leaves(module, arguments).items()}
+    for parameter in module.parameters():
+        parameter.grad = None
     return found
+
+
+def _leaves(module: Any, arguments: Arguments) -> dict[str, torch.Tensor]:
+    """Return what may have a gradient by the gradient's name."""
+    found = {f"gradient of input {at + 1}": one for at, one in enumerate(differentiable(arguments))}
+    weights = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
+    return found | {f"gradient of {name.replace('_orig_mod.', '')}": one for name, one in weights}
 
 
 def differentiable(arguments: Arguments) -> list[torch.Tensor]:
@@ -293,8 +346,8 @@ def differentiable(arguments: Arguments) -> list[torch.Tensor]:
     return list(found.values())
 
 
-def _gradient(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of a leaf, zeros if nothing flowed into it; always contiguous."""
-    if tensor.grad is None:
-        return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
-    return tensor.grad.contiguous()
+def _or_zeros(gradient: torch.Tensor | None, leaf: torch.Tensor) -> torch.Tensor:
+    """Return a gradient, zeros if nothing flowed into the leaf; always contiguous."""
+    if gradient is None:
+        return torch.zeros_like(leaf, memory_format=torch.contiguous_format)
+    return gradient.contiguous()

@@ -36,8 +36,16 @@ WITHOUT_GRADIENT = (
     "into a torch.autograd.Function; its backward may compute the PyTorch form anew and differentiate that."
 )
 LED = (
-    " Its input was computed from its weights, as in m(m(x)): in backward, differentiate from x.view_as(x), or "
-    "x.detach().requires_grad_(), of each tensor that was saved."
+    " Its input was computed from its weights, as in m(m(x)): in backward, differentiate from x.view_as(x) of "
+    "each tensor that was saved."
+)
+AGAIN = (
+    " In backward return new tensors, take what was saved from ctx.saved_tensors, and where torch.is_grad_enabled() "
+    "is true, differentiate the PyTorch form with create_graph=True."
+)
+ONCE = (
+    "Where gradients are differentiated once more (create_graph=True, as for a gradient penalty), it raises an error, "
+    "which the original does not."
 )
 OUT_OF_STREAM = (
     "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
@@ -120,6 +128,8 @@ class Verifier:
             self._check_steps(first, reference.backward, reference.backward.plain(leaves=reference.moved is None))
         self._check_buffers(first)
         self._check_trained()
+        if reference.uses is not None and not self.weights_message:
+            self._check_steps(*reference.uses)
 
     def _check_buffers(self, case: Case) -> None:
         """Compare what calls leave in buffers with what the original's do, and results that go on from there."""
@@ -151,6 +161,11 @@ class Verifier:
         """Have the candidate make steps on a case, and compare gradients with the original's."""
         path = os.path.join(self.runner.files.out, "gradients.raw")
         nbytes = case.outputs.nbytes + expected.nbytes
+
+        def problem(found: tensorfile.Loaded, step: Step) -> str:
+            self.notes += [ONCE] * step.raised(found)
+            return step.problem(found)
+
         for step in steps:
             # What is handed over is there for one request.
             paths = {"inputs": case.inputs_path, "cotangents": expected.cotangents_path}
@@ -158,10 +173,9 @@ class Verifier:
             how = {**step.how, **{name: self.runner.give(file) for name, file in paths.items()}}
             try:
                 self.ask("forward", "forward", outputs=path, **how)
-                self._claimed("gradients", path, nbytes, expected.device, step.problem)
+                self._claimed("gradients", path, nbytes, expected.device, partial(problem, step=step))
             except Failed as failure:
-                if step.how.get("led"):
-                    failure.finding.message += LED
+                failure.finding.message += LED if step.how.get("led") else AGAIN if step.how.get("again") else ""
                 raise
 
     def _claimed(
@@ -202,8 +216,6 @@ class Verifier:
         if self.reference.moved is not None:
             moved = next(case for case in self.reference.cases if case.trained)
             self._check_steps(moved, self.reference.moved, self.reference.moved.plain(leaves=True))
-        if self.reference.uses is not None:
-            self._check_steps(*self.reference.uses)
         if stale is not None:
             how = "changed in place, as an optimizer does" if self.reference.in_place else "loaded into it"
             stale.finding.message = f"{STALE_WEIGHTS.format(how)}: {stale.finding.message}"

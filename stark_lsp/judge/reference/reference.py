@@ -80,7 +80,7 @@ class Reference(Original):
         self.moved: backward.Backward | None = None
         """The same with other weights than the constructor's: a factor of one, or of zero, may be left out there."""
         self.uses: tuple[Case, backward.Backward, list[backward.Step]] | None = None
-        """Steps of other uses, with those weights, and the case that they are made on."""
+        """Steps of other uses than to train it once, with other weights if it has any, and their case."""
         self.in_place = False
         """Whether it follows weights that are changed in place, as those that are loaded."""
         self.draws = False
@@ -156,19 +156,28 @@ class Reference(Original):
                     self.moved = backward.prepare(self, case, between)
         if unusual is not None and trained is not None:
             unusual.make_moved()
-        if self.moved is not None:
-            # A part of a large batch will do.
-            parts = [case for case in self.special if case.trained and case.kind is CaseKind.BATCH]
-            used = (parts or self.cases[plain:])[0]
-            gradients = backward.prepare(self, used)
-            if gradients is not None:
-                self.uses = used, gradients, gradients.uses(self, used, toggled=special_inputs)
+        self.uses = self._uses(toggled=special_inputs)
         self.begin()
         self.module.load_state_dict(initial, strict=False)
         self._latest = None
         self.further = buffers.go_on(self, examination.measure_moved)
         if self.device == "cuda":
             self._pack()
+
+    def _uses(self, *, toggled: bool) -> tuple[Case, backward.Backward, list[backward.Step]] | None:
+        """Return the steps of other uses than to train it once, and their case: of a large batch a part will do."""
+        trained = any(case.trained for case in self.cases)
+        alone = self.mode == modules.TRAINING or (self.backward is not None and not trained)
+        if self.moved is None and not alone:
+            return None
+        cases = [*(case for case in self.special if case.kind is CaseKind.BATCH), *self.cases]
+        used = next(case for case in cases if case.trained == trained)
+        gradients = backward.prepare(self, used, trains=True)
+        if gradients is None:
+            return None
+        steps = [] if self.moved is None else gradients.uses(self, used, toggled=toggled)
+        again = gradients.again(self, used)
+        return used, gradients, steps if again is None else [*steps, again]
 
     def _pack(self) -> None:
         """Lay what special cases keep on the GPU anew: in parts of long blocks it would keep these from being freed."""
