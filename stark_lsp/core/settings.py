@@ -71,7 +71,9 @@ class EvaluationSettings:
         Objective.LATENCY, "What the search ranks by: the latency of a call, or its kernels' device time."
     )
     gradients: bool = setting(True, "Call forward where gradients are recorded; off: under torch.no_grad().")
-    special_inputs: bool = setting(True, "Check other batch sizes, strided, large and non-finite inputs as well.")
+    special_inputs: bool = setting(
+        True, "Check other batch sizes and lengths, strided, large and non-finite inputs as well."
+    )
     warmup: int = setting(5, "Untimed calls before timing.", 0, 1000)
     rounds: int = setting(20, "Most rounds of timing behind a verdict.", 3, 1000)
     final_rounds: int = setting(40, "The same for a finalist; at least half of them are made.", 3, 1000)

@@ -64,6 +64,38 @@ def test_the_batch_is_sliced_or_repeated_in_all_tensors_that_share_it() -> None:
     assert torch.equal(variant.alternatives[0][1]()[0][0][2], variant.alternatives[0][1]()[0][0][0])
 
 
+def test_what_is_shorter_is_so_wherever_that_size_is_found() -> None:
+    x, mask, ids, lengths, wide = (
+        torch.randn(4, 16, 8),
+        torch.ones(4, 1, 16, 16),
+        torch.arange(16),
+        torch.tensor([16, 2, 3, 9]),
+        torch.randn(4, 3),
+    )
+    first, last = special.lengths(((x, mask), {"ids": ids, "lengths": lengths, "wide": wide}))
+    words, make = first.alternatives[0]
+    args, kwargs = make()
+    assert words == "with 3 instead of 16 along dimension 1 of its inputs"
+    assert [tuple(one.shape) for one in args] == [(4, 3, 8), (4, 1, 3, 3)]
+    assert kwargs["ids"].tolist() == [0, 1, 2]
+    assert kwargs["lengths"].tolist() == [2, 2, 2, 2], "neither a place nor a length beyond the end"
+    assert kwargs["wide"] is wide
+    assert first.alternatives[1][1]()[0][1] is mask
+    assert last.alternatives[0][0] == "with 3 instead of 8 along dimension 2 of its inputs"
+    assert first.screened
+    assert not [*special.lengths(((wide, ids), {}))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 70), min_size=2, max_size=4))
+def test_what_is_shorter_is_not_empty(shape: list[int]) -> None:
+    for variant in special.lengths(((torch.zeros(shape),), {})):
+        for _, make in variant.alternatives:
+            found = tuple(make()[0][0].shape)
+            assert found != tuple(shape)
+            assert all(0 < one <= size for one, size in zip(found, shape, strict=True))
+
+
 def test_integers_that_may_name_a_row_name_one_that_a_smaller_batch_has() -> None:
     x, edges, kinds = torch.randn(100, 3), torch.tensor([[0, 99, 5], [7, 36, 98]]), torch.tensor([3, 250])
     made = [make()[0] for one in special.batches(((x, edges, kinds), {})) for _, make in one.alternatives]

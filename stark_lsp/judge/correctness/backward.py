@@ -8,7 +8,7 @@ what flows in are moved by their last bits: a gradient that is zero but for roun
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,6 @@ MASKS = 8
 """Draws of dropout and the like by which it is seen how far from none they are."""
 LED = 0.25
 """Relative error where inputs lead back to the weights: what is counted twice, or not at all, is off by more."""
-SECOND_TIME = ", where backward runs more than once (retain_graph=True, create_graph=True)"
 LED_BACK = ", where an input was computed from it, as in m(m(x))"
 NO_LEAVES = ", where its inputs require no gradients"
 OF_A_SUM = (
@@ -80,36 +79,28 @@ class Step:
 
     def problem(self, found: tensorfile.Loaded) -> str:
         """Return what is wrong with a candidate's step, for a person; empty if nothing."""
-        given = _results(found, buffers="toggled" in self.how)
+        given = compared(found, buffers="toggled" in self.how)
         if not given and self.how.get("toggled"):
             return ""  # its parts have other names, so nobody can set one of them alone
         others = {name: one for name, one in given.items() if name not in self.expected}
-        limits = self.limits
-        if self.raised(found):
-            limits = {name: limit for name, limit in limits.items() if not name.startswith(stepping.FURTHER)}
-        for name, limit in limits.items():
+        for name, limit in self.limits.items():
             expected, tensor = self.expected[name], given.get(name)
             # What loads the original's weights may call them otherwise.
-            renamed = [other for other, one in others.items() if tensor is None and _off(expected, one) <= TOLERANCE]
+            renamed = [other for other, one in others.items() if tensor is None and off(expected, one) <= TOLERANCE]
             if renamed:
                 del others[renamed[0]]
                 continue
             if tensor is None or tensor.shape != expected.shape:
                 shape = "none" if tensor is None else f"one of shape {tuple(tensor.shape)}"
                 return f"It has {shape} for the {name}, which is of shape {tuple(expected.shape)}{self.where}."
-            off = _off(expected, tensor)
-            if not off <= limit:
-                by = f"{off:.0%}" if math.isfinite(off) else "all"
+            error = off(expected, tensor)
+            if not error <= limit:
+                by = f"{error:.0%}" if math.isfinite(error) else "all"
                 return f"Its {name} is wrong: off by {by} of the original's (root mean square){self.where}."
         for name, least in self.apart.items():
-            if name in given and not _off(self.expected[name], given[name]) >= least:
+            if name in given and not off(self.expected[name], given[name]) >= least:
                 return f"Its {name} is the same{self.where}."
         return ""
-
-    def raised(self, found: tensorfile.Loaded) -> bool:
-        """Whether it has no gradients of gradients where the original has some: who asks for them is told."""
-        names = [name for name in self.limits if name.startswith(stepping.FURTHER)]
-        return bool(names) and not any(name.startswith(stepping.FURTHER) for name in _results(found))
 
 
 class Backward:
@@ -141,43 +132,54 @@ class Backward:
         self.expected = self._step(reference, arguments, flows)
         # Beside gradients a step gives the buffers as they are after it: a cache of keys may be most of a module.
         self.nbytes = modules.nbytes_of(self.expected) + modules.nbytes_of([*reference.module.buffers()])
-        changes: dict[str, list[float]] = {name: [] for name in self.expected}
-        for seed in range(DRAWS):
-            other = self._step(
-                reference,
-                modules.map_tensors(
-                    reference.arguments(case.inputs_path), partial(moved, seed=seed, autocast=reference.autocast)
-                ),
-                [None if flow is None else moved(flow, seed, reference.autocast) for flow in flows],
-            )
-            for name, seen in changes.items():
-                seen.append(_off(self.expected[name], other[name]))
-            if seed > 0 and all(not _steady(seen) or _settled(seen) for seen in changes.values()):
-                break
-        exact = case.own_errors is not None and max(case.own_errors, default=1.0) <= EXACT
-        self._limits = {
-            name: min(TOLERANCE, max(CLOSER, FLIPS * max(seen))) if exact else TOLERANCE
+        changes = self.changes(reference, case, self.expected, partial(self._step, reference))
+        self.exact = case.own_errors is not None and max(case.own_errors, default=1.0) <= EXACT
+        """Whether the original's results are close to float64's."""
+        self.limits = {
+            name: min(TOLERANCE, max(CLOSER, FLIPS * max(seen))) if self.exact else TOLERANCE
             for name, seen in changes.items()
-            if _steady(seen)
+            if steady(seen)
         }
         """How far each that says something may be off."""
         self.between = between if between and self._bears(reference, case, flows, between) else ""
         """As it was given."""
         self._of_a_sum = of_a_sum
-        self._first = self._borne(reference, case, leaves=False) if of_a_sum else list(self._limits)
+        self._first = self._borne(reference, case, leaves=False) if of_a_sum else list(self.limits)
         """What it gives all the same where inputs require no gradients."""
+
+    def changes(
+        self,
+        reference: Reference,
+        case: Case,
+        expected: dict[str, torch.Tensor],
+        step: Callable[[Any, list[torch.Tensor | None]], dict[str, torch.Tensor]],
+    ) -> dict[str, list[float]]:
+        """Return how much what a step gives changes when inputs and what flows in move by their last bits, by draw."""
+        flows = reference.cotangents(self.cotangents_path)
+        changes: dict[str, list[float]] = {name: [] for name in expected}
+        for seed in range(DRAWS):
+            near = partial(moved, seed=seed, autocast=reference.autocast)
+            other = step(
+                modules.map_tensors(reference.arguments(case.inputs_path), near),
+                [None if flow is None else near(flow) for flow in flows],
+            )
+            for name, seen in changes.items():
+                seen.append(off(expected[name], other[name]))
+            if seed > 0 and all(not steady(seen) or _settled(seen) for seen in changes.values()):
+                break
+        return changes
 
     def _names(self, *, inputs: bool) -> list[str]:
         """Return the gradients that say something, of inputs or of weights."""
-        gradients = [name for name in self._limits if name.startswith(compare.GRADIENT)]
+        gradients = [name for name in self.limits if name.startswith(compare.GRADIENT)]
         return [name for name in gradients if name.startswith(OF_INPUT) is inputs]
 
     def plain(self, *, leaves: bool) -> list[Step]:
         """Return the step that a candidate is asked for; `leaves` says whether its inputs require gradients."""
-        names = self._limits if leaves else [name for name in self._first if not name.startswith(OF_INPUT)]
+        names = self.limits if leaves else [name for name in self._first if not name.startswith(OF_INPUT)]
         where = [OF_A_SUM] * self._of_a_sum + [NO_LEAVES] * (not leaves)
         how = {"leaves": leaves, "between": self.between, "without": [BUFFER]}
-        return [Step(how, self.expected, {name: self._limits[name] for name in names}, "".join(where))]
+        return [Step(how, self.expected, {name: self.limits[name] for name in names}, "".join(where))]
 
     def uses(self, reference: Reference, case: Case, *, toggled: bool) -> list[Step]:
         """Return the steps of other uses than to train all of the class alone.
@@ -194,32 +196,17 @@ class Backward:
             how: dict[str, Any] = {"led": True, "without": [BUFFER, OUTPUT, OF_INPUT]}
             found += [Step(how, led, dict.fromkeys(led, LED), LED_BACK)] if led else []
             how, same = {"only": "", "without": [BUFFER, OUTPUT]}, self._borne(reference, case, only="")
-            limits = {name: self._limits[name] for name in inputs if name in same}
+            limits = {name: self.limits[name] for name in inputs if name in same}
             found.append(Step(how, self.expected, limits, ", where all its weights are frozen"))
         if len(weights) > 1:
             # As a bias that alone is trained.
             least = min(weights, key=lambda name: self.expected[name].numel())
             how = {"only": least[len(compare.GRADIENT) :], "leaves": False}
-            limits = {least: self._limits[least]} if least in self._borne(reference, case, **how) else {}
+            limits = {least: self.limits[least]} if least in self._borne(reference, case, **how) else {}
             how["without"] = [BUFFER, OUTPUT, OF_INPUT]
             found.append(Step(how, self.expected, limits, ", where nothing else requires gradients"))
         others = [self._toggled(reference, case), self._frozen(reference, case)] if toggled else []
         return [step for step in (*found, *others) if step is not None and (step.limits or step.apart)]
-
-    def again(self, reference: Reference, case: Case) -> Step | None:
-        """Return the step that goes through the graph more than once; None where the original does not bear it."""
-        flows, inputs = reference.cotangents(self.cotangents_path), reference.arguments(case.inputs_path)
-        near = modules.map_tensors(inputs, partial(moved, seed=0, autocast=reference.autocast))
-        try:
-            found, other = (self._step(reference, arguments, flows, again=True) for arguments in (inputs, near))
-        except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
-            return None
-        steady = [name for name, one in found.items() if one.any() and _off(one, other[name]) <= STEADY]
-        limits = {name: self._limits.get(name.removesuffix(stepping.SECOND), 0.0) for name in steady}
-        # Kernels may round what is differentiated; what is not differentiated at all is off by more.
-        limits |= {name: LED for name in steady if name.startswith(stepping.FURTHER)}
-        kept = {name: limit for name, limit in limits.items() if limit}
-        return Step({"again": True}, found, kept, SECOND_TIME) if kept else None
 
     def _toggled(self, reference: Reference, case: Case) -> Step | None:
         """Return the call in `train()` where it is judged in `eval()`, or the other way, if that makes a difference."""
@@ -237,15 +224,15 @@ class Backward:
                 # Who draws in another order has other masks, which are as far from none.
                 drawn = [called(draw) for draw in range(1, MASKS + 1)]
                 apart = {
-                    name: [_off(usual[name], one[name]) for one in drawn] for name in self._names_of(expected, usual)
+                    name: [off(usual[name], one[name]) for one in drawn] for name in self._names_of(expected, usual)
                 }
                 least = {name: min(offs) / 2 for name, offs in apart.items() if min(offs) >= max(*offs, TOLERANCE) / 2}
                 return Step(how, usual, {}, where, least)
             near = called(near=True)
         except Exception:  # noqa: BLE001 - the user's class, which may want more in that mode; nothing is asked then
             return None
-        steady = [name for name, one in expected.items() if name in near and _off(one, near[name]) <= STEADY]
-        other = [name for name in steady if name not in usual or not _off(usual[name], expected[name]) <= TOLERANCE]
+        steady = [name for name, one in expected.items() if name in near and off(one, near[name]) <= STEADY]
+        other = [name for name in steady if name not in usual or not off(usual[name], expected[name]) <= TOLERANCE]
         if not other:
             return None
         # What it holds but does not change is its own affair.
@@ -266,7 +253,7 @@ class Backward:
             near = {} if stepping.drew() else self._called(reference, case, norms, near=True)
         except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
             return None
-        names = [name for name in near if name.startswith(OUTPUT) and _off(expected[name], near[name]) <= STEADY]
+        names = [name for name in near if name.startswith(OUTPUT) and off(expected[name], near[name]) <= STEADY]
         where = f", in train() with {norms[0]} in eval(): go by the `training` of that part"
         return Step({"toggled": norms}, expected, dict.fromkeys(names, TOLERANCE), where)
 
@@ -279,7 +266,7 @@ class Backward:
         if near:
             arguments = modules.map_tensors(arguments, partial(moved, seed=0, autocast=reference.autocast))
         found = stepping.in_other_mode(reference.module, arguments, kept, draw)
-        return _results(tensorfile.capture(found, self.device), buffers=True)
+        return compared(tensorfile.capture(found, self.device), buffers=True)
 
     @staticmethod
     def _names_of(found: dict[str, torch.Tensor], usual: dict[str, torch.Tensor]) -> list[str]:
@@ -295,7 +282,7 @@ class Backward:
             found, other = (self._step(reference, arguments, flows, led=True) for arguments in (inputs, near))
         except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
             return {}
-        return {name: found[name] for name in self._names(inputs=False) if _off(found[name], other[name]) <= STEADY}
+        return {name: found[name] for name in self._names(inputs=False) if off(found[name], other[name]) <= STEADY}
 
     def _borne(self, reference: Reference, case: Case, **how: Any) -> list[str]:
         """Return what the original gives all the same in another step, see `stepping.step`."""
@@ -304,8 +291,8 @@ class Backward:
             found = self._step(reference, arguments, flows, **how)
         except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
             return []
-        limits = self._limits.items()
-        return [name for name, limit in limits if name in found and _off(self.expected[name], found[name]) <= limit]
+        limits = self.limits.items()
+        return [name for name, limit in limits if name in found and off(self.expected[name], found[name]) <= limit]
 
     def _bears(self, reference: Reference, case: Case, flows: list[torch.Tensor | None], between: str) -> bool:
         """Whether the original's own gradients stay where it is called once more before backward."""
@@ -314,7 +301,7 @@ class Backward:
             found = self._step(reference, arguments, flows, others)
         except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
             return False
-        return all(_off(self.expected[name], found[name]) <= limit for name, limit in self._limits.items())
+        return all(off(self.expected[name], found[name]) <= limit for name, limit in self.limits.items())
 
     def _step(
         self,
@@ -326,7 +313,7 @@ class Backward:
     ) -> dict[str, torch.Tensor]:
         reference.begin()
         results = stepping.step(reference.module, arguments, modules.TRAINING, flows, between=between, **how)
-        return _results(tensorfile.capture(results, self.device))
+        return compared(tensorfile.capture(results, self.device))
 
     @property
     def flows(self) -> bool:
@@ -334,7 +321,7 @@ class Backward:
         return any(one.any() for name, one in self.expected.items() if name.startswith(compare.GRADIENT))
 
 
-def _steady(changes: list[float]) -> bool:
+def steady(changes: list[float]) -> bool:
     """Whether a gradient says something; a change may be NaN."""
     return all(change <= STEADY for change in changes)
 
@@ -344,7 +331,7 @@ def _settled(changes: list[float]) -> bool:
     return all(0.0 < change <= SETTLED for change in changes)
 
 
-def _results(loaded: tensorfile.Loaded, *, buffers: bool = False) -> dict[str, torch.Tensor]:
+def compared(loaded: tensorfile.Loaded, *, buffers: bool = False) -> dict[str, torch.Tensor]:
     """Return the gradients of a step, and its outputs, or buffers, that are no integers, by name."""
     found = {}
     for path, number in values.places(loaded.skeleton).items():
@@ -386,7 +373,7 @@ def _nbytes(reference: Reference, case: Case) -> int:
     return case.inputs_nbytes + modules.nbytes_of([*reference.module.parameters(), *reference.module.buffers()])
 
 
-def _off(expected: torch.Tensor, found: torch.Tensor) -> float:
+def off(expected: torch.Tensor, found: torch.Tensor) -> float:
     """Return the root mean square of the difference, relative to the expected one's; NaN where there is one.
 
     Infinity for what is of another shape, as results may be in another mode.

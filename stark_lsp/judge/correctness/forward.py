@@ -18,6 +18,7 @@ from ..reference import modules
 from ..transport import tensorfile, values
 from ..transport.exchange import Exchange
 from . import layout
+from .repeated import backward_again
 from .stepping import in_other_mode, step
 
 POISON = 0xFF
@@ -95,8 +96,10 @@ class Forward:
             stream, so that kernels that do not wait for it compute from NaN.
         gradients
             Record gradients; for training they are in any case.
-        leaves, between, led, only, again
+        leaves, between, led, only
             See `training_step` and `step`; `between` is a tensor file.
+        again
+            Make another step, see `backward_again`.
         toggled
             Make no step, but see `in_other_mode`: which parts stay in `eval()` there.
         without
@@ -127,9 +130,11 @@ class Forward:
         with poisoned(device, poison or []):
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
-            how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led, "only": only, "again": again}
+            how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led, "only": only}
             if toggled is not None:
                 result = in_other_mode(module, arguments, toggled)
+            elif again:
+                result = backward_again(module, arguments, flows or [])
             else:
                 result = step(module, arguments, mode, flows, gradients=gradients, **how)
             modules.synchronize(device)

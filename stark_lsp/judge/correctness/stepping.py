@@ -11,6 +11,7 @@ import torch
 from ..reference import modules
 from ..transport import values
 from . import state
+from .compare import GRADIENT
 
 Arguments = Any
 """`(args, kwargs)` of one call."""
@@ -24,11 +25,7 @@ OVERWRITTEN = (
     "Its backward changes the gradient that flows into it, which others may still read, as in x + m(x). Write into a "
     "new tensor."
 )
-SECOND = " by a second backward"
-"""Behind the name of a gradient that another backward through the same graph gave."""
-FURTHER = "gradient of the gradients with respect to "
-"""Before the name of what their own gradient is of."""
-_manual_seed = torch.manual_seed
+manual_seed = torch.manual_seed
 
 
 class NoGradient(Exception):
@@ -46,7 +43,6 @@ def step(
     between: Arguments | None = None,
     led: bool = False,
     only: str | None = None,
-    again: bool = False,
 ) -> Any:
     """Call the module, with `gradients` where they are recorded; returns what is compared.
 
@@ -58,8 +54,6 @@ def step(
     ----------
     only
         The one weight that requires gradients, as where others are frozen; empty for none, None for all that do.
-    again
-        Go through the graph more than once, see `backward_again`.
     leaves, between, led
         See `training_step`.
 
@@ -72,13 +66,11 @@ def step(
     if mode != modules.TRAINING:
         with modules.forward_context(mode, gradients=gradients):
             return module(*args, **kwargs)
-    _manual_seed(DRAWN_SEED)
+    manual_seed(DRAWN_SEED)
     flows = cotangents or []
     before = [flow.clone() for flow in flows if flow is not None] if modules.nbytes_of(flows) <= KEPT_LIMIT else []
     with state.kept(module), frozen(module, only):
         how: dict[str, Any] = {"leaves": leaves, "between": between, "led": led}
-        if again:
-            return backward_again(module, arguments, flows)
         result = training_step(module, arguments, flows, partly=only is not None, **how)
         found = collected(module, arguments, result)
         if not all(map(torch.equal, before, [flow for flow in flows if flow is not None])):
@@ -99,7 +91,7 @@ def in_other_mode(module: Any, arguments: Arguments, kept: Sequence[str] = (), d
     parts = dict(module.named_modules())
     if not parts.keys() >= set(kept):
         return {}
-    _manual_seed(DRAWN_SEED + draw)
+    manual_seed(DRAWN_SEED + draw)
     with state.kept(module):
         try:
             module.train(bool(kept) or not module.training)
@@ -139,7 +131,7 @@ def random_states() -> list[torch.Tensor]:
 def drew() -> bool:
     """Whether the training step that was made last drew from the global generators."""
     after = random_states()
-    _manual_seed(DRAWN_SEED)
+    manual_seed(DRAWN_SEED)
     return not all(map(torch.equal, after, random_states()))
 
 
@@ -225,46 +217,6 @@ def training_step(
     return result
 
 
-def backward_again(module: Any, arguments: Arguments, cotangents: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
-    """Return gradients by name as they are once backward ran a second time, what that gave, and their own gradients.
-
-    What flows in is another the second time, so what is kept for all calls shows. Their own, of a weighted sum of them,
-    are those of a gradient penalty; they are left out where that raises.
-    """
-    for tensor in differentiable(arguments):
-        tensor.requires_grad_()
-    args, kwargs = arguments
-    with modules.forward_context(modules.TRAINING):
-        results = in_order(module(*args, **kwargs))
-        pairs = [(one, flow) for one, flow in zip(results, cotangents) if flow is not None and one.requires_grad]
-        outputs, flows = [one for one, _ in pairs], [flow.to(one.dtype) for one, flow in pairs]
-        leaves = _leaves(module, arguments)
-
-        def through(starts: Sequence[torch.Tensor], flows: Any, **how: bool) -> tuple[torch.Tensor | None, ...]:
-            return torch.autograd.grad(starts, [*leaves.values()], flows, allow_unused=True, **how)
-
-        first = through(outputs, flows, retain_graph=True)
-        others = [-2 * flow for flow in flows]
-        second = through(outputs, others, retain_graph=True)
-        found = {name: _or_zeros(one, leaf) for (name, leaf), one in zip(leaves.items(), first)}
-        found |= {name + SECOND: _or_zeros(one, leaf) for (name, leaf), one in zip(leaves.items(), second)}
-        try:
-            sums = [_weighted(one) for one in through(outputs, others, create_graph=True) if one is not None]
-            starts = [one for one in sums if one.requires_grad]
-            further = through(starts, None) if starts else tuple(None for _ in leaves)
-        except RuntimeError:
-            return found
-    names = (FURTHER + name[len("gradient of ") :] for name in leaves)
-    return found | {name: _or_zeros(one, leaf) for name, leaf, one in zip(names, leaves.values(), further)}
-
-
-def _weighted(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the sum of its elements times what varies from place to place: a norm's gradients sum to zero."""
-    parts = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    shares = torch.arange(parts.numel(), device=parts.device).cos().view(parts.shape)
-    return (parts * shares).sum()
-
-
 def _led_back(module: Any, arguments: Arguments) -> Arguments:
     """Return arguments of the same values whose gradients flow on into every weight, as where it is applied twice.
 
@@ -324,17 +276,17 @@ def in_order(result: Any) -> list[torch.Tensor]:
 def collected(module: Any, arguments: Arguments, result: Any) -> dict[str, Any]:
     """Return result and gradients of a step by name; gradients of parameters are taken away from them."""
     found: dict[str, Any] = {"output": modules.map_tensors(result, lambda tensor: tensor.detach())}
-    found |= {name: _or_zeros(leaf.grad, leaf) for name, leaf in _leaves(module, arguments).items()}
+    found |= {GRADIENT + name: or_zeros(leaf.grad, leaf) for name, leaf in leaves_of(module, arguments).items()}
     for parameter in module.parameters():
         parameter.grad = None
     return found
 
 
-def _leaves(module: Any, arguments: Arguments) -> dict[str, torch.Tensor]:
-    """Return what may have a gradient by the gradient's name."""
-    found = {f"gradient of input {at + 1}": one for at, one in enumerate(differentiable(arguments))}
+def leaves_of(module: Any, arguments: Arguments) -> dict[str, torch.Tensor]:
+    """Return what may have a gradient by name."""
+    found = {f"input {at + 1}": one for at, one in enumerate(differentiable(arguments))}
     weights = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
-    return found | {f"gradient of {name.replace('_orig_mod.', '')}": one for name, one in weights}
+    return found | {name.replace("_orig_mod.", ""): one for name, one in weights}
 
 
 def differentiable(arguments: Arguments) -> list[torch.Tensor]:
@@ -346,7 +298,7 @@ def differentiable(arguments: Arguments) -> list[torch.Tensor]:
     return list(found.values())
 
 
-def _or_zeros(gradient: torch.Tensor | None, leaf: torch.Tensor) -> torch.Tensor:
+def or_zeros(gradient: torch.Tensor | None, leaf: torch.Tensor) -> torch.Tensor:
     """Return a gradient, zeros if nothing flowed into the leaf; always contiguous."""
     if gradient is None:
         return torch.zeros_like(leaf, memory_format=torch.contiguous_format)

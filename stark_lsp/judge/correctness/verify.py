@@ -20,6 +20,7 @@ from . import buffers, compare, layout
 from .backward import Backward, Step
 from .classify import Ask, Failed, Finding
 from .difference import equal, relative_errors
+from .repeated import Again
 
 HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the runner keeps the first result while it makes another."""
@@ -44,8 +45,8 @@ AGAIN = (
     "is true, differentiate the PyTorch form with create_graph=True."
 )
 ONCE = (
-    "Where gradients are differentiated once more (create_graph=True, as for a gradient penalty), it raises an error, "
-    "which the original does not."
+    "Where backward runs again (retain_graph=True), or gradients are differentiated (create_graph=True, as for a "
+    "gradient penalty), it raises an error, which the original does not."
 )
 OUT_OF_STREAM = (
     "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
@@ -163,7 +164,7 @@ class Verifier:
         nbytes = case.outputs.nbytes + expected.nbytes
 
         def problem(found: tensorfile.Loaded, step: Step) -> str:
-            self.notes += [ONCE] * step.raised(found)
+            self.notes += [ONCE] * (isinstance(step, Again) and step.raised(found))
             return step.problem(found)
 
         for step in steps:
@@ -175,7 +176,7 @@ class Verifier:
                 self.ask("forward", "forward", outputs=path, **how)
                 self._claimed("gradients", path, nbytes, expected.device, partial(problem, step=step))
             except Failed as failure:
-                failure.finding.message += LED if step.how.get("led") else AGAIN if step.how.get("again") else ""
+                failure.finding.message += LED if step.how.get("led") else AGAIN * isinstance(step, Again)
                 raise
 
     def _claimed(

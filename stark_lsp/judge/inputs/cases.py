@@ -19,6 +19,8 @@ class CaseKind(str, Enum):
     """The same, with weights such as training leaves."""
     BATCH = "batch"
     """Another size of the first dimension."""
+    LENGTH = "length"
+    """Another size of a dimension behind the first."""
     STRIDED = "strided"
     """The same values, not contiguous in memory."""
     VALUES = "values"

@@ -26,7 +26,7 @@ from .cases import Case, CaseKind
 if TYPE_CHECKING:
     from ..reference.reference import Reference
 
-MOST = 13
+MOST = 15
 """Cases that are made at most, and run for each candidate; a few more come with other weights."""
 WHOLE_LIMIT = 32 << 20
 """Bytes of inputs, and of outputs, up to which special inputs are variants of the user's whole batch."""
@@ -44,6 +44,7 @@ CONDITION = 0.125
 with the user's. So close to float64, there is room for other formulas."""
 TOPICS = {
     CaseKind.BATCH: "other batch sizes",
+    CaseKind.LENGTH: "other lengths",
     CaseKind.STRIDED: "strides",
     CaseKind.VALUES: "changed values",
     CaseKind.LARGE: "large values",
@@ -70,6 +71,8 @@ class SpecialCases:
         shapes = [[tensor.shape for tensor in case.outputs.tensors] for case in self.reference.cases]
         self._varies = any(one != shapes[0] for one in shapes)
         """Whether the shape of a result depends on the values of the inputs."""
+        self._unfair: list[Callable[[], Any]] = []
+        """Makers of what was tried for nothing."""
         self._again: list[tuple[CaseKind, str, Callable[[], Any]]] = []
         """Kind, words and maker of what is also tried with other weights."""
 
@@ -112,7 +115,12 @@ class SpecialCases:
         """Add the first alternative of a variant that is fair, and the first one before it that has to be finite."""
         finite_alone = False
         for words, make in variant.alternatives:
+            if any(one.words == words for one in self.reference.special):
+                return
+            if make in self._unfair:
+                continue
             case = self._fair(variant, words, make, screen)
+            self._unfair += [make] if case is None else []
             if case is None or (case.finite_alone and finite_alone):
                 continue
             self.reference.special.append(case)

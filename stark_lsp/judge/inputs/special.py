@@ -27,6 +27,8 @@ TINY = 1e-4
 VARIED_SEED = 13
 LARGEST_BATCH = 37
 """An odd batch, larger than a warp."""
+SHORTEST = 3
+"""A dimension of so many is a few of something else, such as colours."""
 REDUCED_BYTES = 4 << 20
 """Bytes of inputs that a smaller batch is to have at most, where a row is not larger than that."""
 REDUCED_SHARE = 8
@@ -69,7 +71,7 @@ class Special(NamedTuple):
     @property
     def screened(self) -> bool:
         """Whether it goes beyond the user's inputs, so that it is tried in float64, and on a CPU, first."""
-        return self.beyond or self.kind in (CaseKind.VALUES, CaseKind.LARGE, CaseKind.EDGE)
+        return self.beyond or self.kind not in (CaseKind.BATCH, CaseKind.STRIDED)
 
 
 def specials(
@@ -108,7 +110,7 @@ def specials(
             Special(CaseKind.EDGE, [("with all inputs zero", scaling(arguments, 0.0))]),
             Special(CaseKind.EDGE, [(f"with inputs {1 / TINY:g} times as small", scaling(arguments, TINY))]),
         ]
-    return found
+    return [*found, *lengths(arguments)]
 
 
 def has_order(operators: set[str]) -> bool:
@@ -243,6 +245,44 @@ def _says_rows(tensor: torch.Tensor, rows: int) -> bool:
         return False
     least, most = torch.aminmax(tensor)
     return int(least) >= 0 and int(most) < rows
+
+
+def lengths(arguments: Arguments) -> Iterator[Special]:
+    """Return variants that are shorter along a dimension behind the first, as texts, lines and images may be.
+
+    The reference says which can be: they are tried from the first on and from the last. None is longer, as there may be
+    no more positions.
+    """
+    tensors = [tensor for tensor in _with_rows(arguments) if tensor.dim() > 1]
+    dims = [dim for dim in range(1, tensors[0].dim()) if tensors[0].shape[dim] > SHORTEST] if tensors else []
+    made = {dim: [*shorter(arguments, tensors[0], dim)] for dim in dims}
+    for order in (dims, dims[::-1])[: len(dims)]:
+        yield Special(CaseKind.LENGTH, [one for dim in order for one in made[dim]], lambda before, now: True)
+
+
+def shorter(arguments: Arguments, tensor: torch.Tensor, dim: int) -> Iterator[tuple[str, Callable[[], Arguments]]]:
+    """Yield variants with less of one dimension, wherever else it is found, and there alone: it may be so by chance."""
+    size, rows = tensor.shape[dim], tensor.shape[0]
+    alone = {(id(tensor), dim)}
+    alike = {
+        (id(one), at)
+        for one in modules.tensors_of(arguments)
+        for at, length in enumerate(one.shape)
+        if length == size and (at or size != rows)
+    }
+    for new in dict.fromkeys((other_batches(size)[0], size // 2)):
+        words = f"with {new} instead of {size} along dimension {dim} of its inputs"
+        for places in (alike, alone) if len(alike) > 1 else (alone,):
+            yield words, partial(modules.map_tensors, arguments, partial(cut, places=places, size=size, new=new))
+
+
+def cut(tensor: torch.Tensor, *, places: set[tuple[int, int]], size: int, new: int) -> torch.Tensor:
+    """Return the beginning of a tensor in those dimensions; integers that may be places or lengths there fit it."""
+    dims = [dim for dim in range(tensor.dim()) if (id(tensor), dim) in places]
+    found = tensor.clamp(max=new - 1) if _says_rows(tensor, size + 1) else tensor
+    for dim in dims:
+        found = found.narrow(dim, 0, new)
+    return found.clone() if dims else found
 
 
 def strided(arguments: Arguments) -> Iterator[Special]:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ...contract.errors import Bad, Degenerate, describe
-from ..correctness import backward, buffers, compare, forward, layout, nearby, state, stepping
+from ..correctness import backward, buffers, compare, forward, layout, nearby, repeated, state, stepping
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..processes.limits import memory_limit
@@ -45,7 +45,7 @@ class Reference(Original):
     problem
         `core.Problem` in wire form.
     special_inputs
-        Whether to make cases of other batch sizes, strided, large and non-finite inputs.
+        Whether to make cases of other batch sizes and lengths, strided, large and non-finite inputs.
     gradients
         Whether calls are made where gradients are recorded, if the class bears that.
     loaded
@@ -156,7 +156,7 @@ class Reference(Original):
                     self.moved = backward.prepare(self, case, between)
         if unusual is not None and trained is not None:
             unusual.make_moved()
-        self.uses = self._uses(toggled=special_inputs)
+        self.uses = self._uses(initial, toggled=special_inputs)
         self.begin()
         self.module.load_state_dict(initial, strict=False)
         self._latest = None
@@ -164,19 +164,24 @@ class Reference(Original):
         if self.device == "cuda":
             self._pack()
 
-    def _uses(self, *, toggled: bool) -> tuple[Case, backward.Backward, list[backward.Step]] | None:
+    def _uses(
+        self, initial: dict[str, torch.Tensor], *, toggled: bool
+    ) -> tuple[Case, backward.Backward, list[backward.Step]] | None:
         """Return the steps of other uses than to train it once, and their case: of a large batch a part will do."""
-        trained = any(case.trained for case in self.cases)
+        trained = any(case.trained for case in (*self.special, *self.cases))
+        if not trained:
+            self.begin()
+            self.module.load_state_dict(initial, strict=False)
         alone = self.mode == modules.TRAINING or (self.backward is not None and not trained)
-        if self.moved is None and not alone:
-            return None
         cases = [*(case for case in self.special if case.kind is CaseKind.BATCH), *self.cases]
-        used = next(case for case in cases if case.trained == trained)
+        used = next((case for case in cases if case.trained == trained), None)
+        if used is None or (self.moved is None and not alone):
+            return None
         gradients = backward.prepare(self, used, trains=True)
         if gradients is None:
             return None
         steps = [] if self.moved is None else gradients.uses(self, used, toggled=toggled)
-        again = gradients.again(self, used)
+        again = repeated.prepare(gradients, self, used)
         return used, gradients, steps if again is None else [*steps, again]
 
     def _pack(self) -> None:
@@ -363,7 +368,7 @@ class Reference(Original):
         if of_a_sum:
             number, flow = next((at, flow) for at, flow in enumerate(flows) if flow is not None)
             flows[number:] = [flow[:1].expand_as(flow) if flow.dim() > 1 else flow]
-        path = os.path.splitext(inputs_path)[0] + "-cotangents.raw"
+        path = os.path.splitext(inputs_path)[0] + "-sum" * of_a_sum + "-cotangents.raw"
         tensorfile.save(path, flows)
         return path
 
