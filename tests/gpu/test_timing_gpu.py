@@ -86,10 +86,12 @@ class Replayed(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         x, *parameters = ctx.saved_tensors
+        further = torch.is_grad_enabled()
         with torch.enable_grad():
-            x = x.detach().requires_grad_(x.requires_grad)
+            x = x.view_as(x) if x.requires_grad else x
             wanted = [t for t in (x, *parameters) if t.requires_grad]
-            found = iter(torch.autograd.grad(ctx.module.plain(x), wanted, grad))
+            out = ctx.module.plain(x)
+            found = iter(torch.autograd.grad(out, wanted, grad, create_graph=further))
         return (None, *[next(found) if t.requires_grad else None for t in (x, *parameters)])
 '''
 )

@@ -46,7 +46,8 @@ def normalized(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 
 
 def test_a_problem_gets_every_kind_of_case(scaled: Reference) -> None:
-    assert {case.kind for case in [*scaled.cases, *scaled.special]} == set(CaseKind)
+    # Its weight fits one length alone.
+    assert {case.kind for case in [*scaled.cases, *scaled.special]} == set(CaseKind) - {CaseKind.LENGTH}
     assert [case.kind for case in scaled.cases] == [CaseKind.SEEDED, CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS]
 
 
