@@ -286,6 +286,21 @@ def test_who_differentiates_gradients_is_told_where_that_raises(tmp_path: Path) 
     assert found.notes == [ONCE]
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return torch.relu(x * self.weight) + self.weight", ""),
+        ("return torch.relu(x * self.weight) + self.weight * (x.element_size() == 4)", "after .to(torch.bfloat16)"),
+    ],
+    ids=["right", "of its own dtype alone"],
+)
+def test_what_is_converted_after_all_is_right(tmp_path: Path, body: str, words: str) -> None:
+    reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    status, message = finding(reference, tmp_path / "candidate", body, init=WEIGHT)
+    assert status == ("WRONG_RESULT" if words else "OK"), message
+    assert words in message
+
+
 def test_one_of_two_results_may_be_all_that_is_trained(tmp_path: Path) -> None:
     body = "return x * self.weight, (x + self.weight).sin()"
     reference = make_reference(tmp_path / "reference", body, "torch.randn(16, 8)", init=WEIGHT, gradients=True)

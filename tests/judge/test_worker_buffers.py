@@ -207,7 +207,7 @@ def test_a_further_call_goes_on_from_the_first(init: str, original: str, wrong: 
 def test_a_candidate_may_keep_the_same_in_another_layout_as_well(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "r", GROWN, "torch.randn(8, 24)", init=GROWING, gradients=True)
     body = """
-    past = self.turned[:, : len(self.keys)]
+    past = self.turned[:, : len(self.keys)].to(x.dtype)
     self.turned, self.keys = torch.cat([past, x.T], 1), torch.cat([self.keys, x])
     return x @ self.turned
     """

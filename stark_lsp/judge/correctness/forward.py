@@ -18,6 +18,7 @@ from ..reference import modules
 from ..transport import tensorfile, values
 from ..transport.exchange import Exchange
 from . import layout
+from .converted import converted as call_converted
 from .repeated import backward_again
 from .stepping import in_other_mode, step
 
@@ -65,6 +66,7 @@ class Forward:
         led: bool = False,
         only: str | None = None,
         again: bool = False,
+        converted: str = "",
         toggled: Sequence[str] | None = None,
         without: Sequence[str] = (),
         exchange: Exchange | None = None,
@@ -100,6 +102,8 @@ class Forward:
             See `training_step` and `step`; `between` is a tensor file.
         again
             Make another step, see `backward_again`.
+        converted
+            Make no step, but convert the module to this dtype, see `converted.converted`.
         toggled
             Make no step, but see `in_other_mode`: which parts stay in `eval()` there.
         without
@@ -133,6 +137,8 @@ class Forward:
             how: dict[str, Any] = {"leaves": leaves, "between": others, "led": led, "only": only}
             if toggled is not None:
                 result = in_other_mode(module, arguments, toggled)
+            elif converted:
+                result = call_converted(module, arguments, converted)
             elif again:
                 result = backward_again(module, arguments, flows or [])
             else:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ...contract.errors import Bad, Degenerate, describe
-from ..correctness import backward, buffers, compare, forward, layout, nearby, repeated, state, stepping
+from ..correctness import backward, buffers, compare, converted, forward, layout, nearby, repeated, state, stepping
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..processes.limits import memory_limit
@@ -181,8 +181,10 @@ class Reference(Original):
         if gradients is None:
             return None
         steps = [] if self.moved is None else gradients.uses(self, used, toggled=toggled)
-        again = repeated.prepare(gradients, self, used)
-        return used, gradients, steps if again is None else [*steps, again]
+        further: list[backward.Step | None] = [repeated.prepare(gradients, self, used)]
+        # What is converted stays so: it comes last.
+        further += [converted.prepare(gradients, self, used)] if toggled and self.mode != modules.TRAINING else []
+        return used, gradients, [step for step in (*steps, *further) if step is not None]
 
     def _pack(self) -> None:
         """Lay what special cases keep on the GPU anew: in parts of long blocks it would keep these from being freed."""
