@@ -117,6 +117,8 @@ class ModelNew(nn.Module):
         self.weight = nn.Parameter(torch.randn(n))
 
     def forward(self, x):
+        if x.dtype != torch.float32 or self.weight.dtype != torch.float32:
+            return torch.relu(x * self.weight + 1.0) * 0.5 + torch.sigmoid(x)
         return Fused.apply(x, self.weight)
 '''
 

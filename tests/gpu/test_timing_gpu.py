@@ -88,7 +88,7 @@ class Replayed(torch.autograd.Function):
         x, *parameters = ctx.saved_tensors
         further = torch.is_grad_enabled()
         with torch.enable_grad():
-            x = x.view_as(x) if x.requires_grad else x
+            x = x if further else x.detach().requires_grad_(x.requires_grad)
             wanted = [t for t in (x, *parameters) if t.requires_grad]
             out = ctx.module.plain(x)
             found = iter(torch.autograd.grad(out, wanted, grad, create_graph=further))

@@ -279,6 +279,13 @@ class Raising(torch.autograd.Function):
 """
 
 
+def test_what_has_no_second_derivative_has_zeros(tmp_path: Path) -> None:
+    reference = make_reference(
+        tmp_path / "r", "return x.abs() * self.weight", "torch.randn(16, 8)", init=WEIGHT, gradients=True
+    )
+    assert finding(reference, tmp_path / "c", "return self.weight * x.abs()", init=WEIGHT) == ("OK", "")
+
+
 def test_who_differentiates_gradients_is_told_where_that_raises(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
     before = BY_A_KERNEL.replace("{before}", "if torch.is_grad_enabled(): weight = Raising.apply(weight)") + RAISING

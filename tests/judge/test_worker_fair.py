@@ -55,28 +55,28 @@ def test_large_inputs_are_checked_with_a_small_part_of_their_batch(
     assert finding(reference, tmp_path / "c", "return torch.clamp(x + x, -12, 12)") == ("OK", "")
 
 
-MEAN = "return (x.softmax(1) * mask[:, :, None]).mean(1)"
+LESS = "return x.softmax(1) * mask[:, :, None] - x.mean(1, keepdim=True)"
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("return (x.softmax(1) * mask[:, :, None]).sum(1) / x.shape[1]", ""),
-        ("return (x.softmax(1) * mask[:, :, None]).sum(1) / 24", "with 5 instead of 24 along dimension 1"),
-        (f"if x.shape[1] != 24:\n    {MEAN}\nreturn (x.softmax(1) * mask[:, :, None]).sum(1) / 24", ""),
+        (LESS.replace("x.mean(1, keepdim=True)", "x.sum(1, keepdim=True) / x.shape[1]"), ""),
         (
-            f"x = torch.cat([x[..., :8], 0 * x[..., 8:]], 2)\n{MEAN[:-1]} if x.shape[2] == 8 else 0)",
-            "of 8 along dimension 2",
+            LESS.replace("x.mean(1, keepdim=True)", "x.sum(1, keepdim=True) / 24"),
+            "with 12 instead of 24 along dimension 1",
         ),
+        (f"if x.shape[1] != 24:\n    {LESS}\nreturn x.softmax(1) * mask[:, :, None] - x.sum(1, keepdim=True) / 24", ""),
+        (f"x = x if x.shape[2] == 10 else 2 * x\n{LESS}", "with 5 instead of 10 along dimension 2"),
     ],
     ids=["right", "a length built in", "behind a condition", "a width built in"],
 )
 def test_a_size_that_is_built_in_is_found(tmp_path: Path, body: str, words: str) -> None:
-    inputs = "torch.randn(16, 24, 8), (torch.rand(16, 24) > 0.5).float()"
-    reference = make_reference(tmp_path / "r", MEAN, inputs, arguments="x, mask")
+    inputs = "torch.randn(16, 24, 10), (torch.rand(16, 24) > 0.5).float()"
+    reference = make_reference(tmp_path / "r", LESS, inputs, arguments="x, mask")
     assert [case.words for case in reference.special if case.kind is CaseKind.LENGTH] == [
-        "with 5 instead of 24 along dimension 1 of its inputs",
-        "with 3 instead of 8 along dimension 2 of its inputs",
+        "with 12 instead of 24 along dimension 1 of its inputs",
+        "with 5 instead of 10 along dimension 2 of its inputs",
     ]
     status, message = finding(reference, tmp_path / "c", body, arguments="x, mask")
     assert status == "OK" if not words else status != "OK", message

@@ -71,8 +71,6 @@ class SpecialCases:
         shapes = [[tensor.shape for tensor in case.outputs.tensors] for case in self.reference.cases]
         self._varies = any(one != shapes[0] for one in shapes)
         """Whether the shape of a result depends on the values of the inputs."""
-        self._unfair: list[Callable[[], Any]] = []
-        """Makers of what was tried for nothing."""
         self._again: list[tuple[CaseKind, str, Callable[[], Any]]] = []
         """Kind, words and maker of what is also tried with other weights."""
 
@@ -115,12 +113,7 @@ class SpecialCases:
         """Add the first alternative of a variant that is fair, and the first one before it that has to be finite."""
         finite_alone = False
         for words, make in variant.alternatives:
-            if any(one.words == words for one in self.reference.special):
-                return
-            if make in self._unfair:
-                continue
             case = self._fair(variant, words, make, screen)
-            self._unfair += [make] if case is None else []
             if case is None or (case.finite_alone and finite_alone):
                 continue
             self.reference.special.append(case)
