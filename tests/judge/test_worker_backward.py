@@ -308,6 +308,13 @@ def test_what_is_converted_after_all_is_right(tmp_path: Path, body: str, words: 
     assert words in message
 
 
+def test_what_raises_for_another_dtype_is_told(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    body = f"assert x.dtype == torch.float32, 'only float32'\n{BODY}"
+    found = verify(reference, tmp_path / "c", body, init=WEIGHT)
+    assert found.notes == ["After .to(torch.bfloat16) it raises an error, which the original does not: only float32"]
+
+
 def test_one_of_two_results_may_be_all_that_is_trained(tmp_path: Path) -> None:
     body = "return x * self.weight, (x + self.weight).sin()"
     reference = make_reference(tmp_path / "reference", body, "torch.randn(16, 8)", init=WEIGHT, gradients=True)

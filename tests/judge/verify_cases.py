@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 
 from stark_lsp.judge.correctness import forward, ieee, stepping
-from stark_lsp.judge.correctness.classify import Failed
+from stark_lsp.judge.correctness.classify import Failed, Finding
 from stark_lsp.judge.correctness.state import State
 from stark_lsp.judge.correctness.verify import Verifier
 from stark_lsp.judge.reference import modules
@@ -142,7 +142,12 @@ def verify(
             found = stepping.buffers_after(holder["module"], given, reference.mode, gradients=params["gradients"])
             tensorfile.save(params["outputs"], found)
             return {}
-        answer = calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
+        try:
+            answer = calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
+        except Exception as error:
+            if params.get("converted"):
+                raise Failed(Finding("RUNTIME_ERROR", str(error))) from error
+            raise
         called({**params, "holding": list(calls._held)})
         return answer
 

@@ -47,6 +47,10 @@ MASKS = 8
 LED = 0.25
 """Relative error where inputs lead back to the weights: what is counted twice, or not at all, is off by more."""
 LED_BACK = ", where an input was computed from it, as in m(m(x))"
+LED_CURE = (
+    " Its input was computed from its weights, as in m(m(x)): in backward, differentiate from x.view_as(x) of "
+    "each tensor that was saved."
+)
 NO_LEAVES = ", where its inputs require no gradients"
 OF_A_SUM = (
     ", where a sum of the first result is trained, so that what flows in has strides of 0 and other results have none"
@@ -76,6 +80,8 @@ class Step:
     """What is special about it, for messages."""
     apart: dict[str, float] = field(default_factory=dict)
     """By how much each that draws must be off at least from what is expected of one that does not."""
+    cure: str = ""
+    """What to do where it is wrong, or raises."""
 
     def problem(self, found: tensorfile.Loaded) -> str:
         """Return what is wrong with a candidate's step, for a person; empty if nothing."""
@@ -194,7 +200,7 @@ class Backward:
         if inputs and weights:
             led = self._led(reference, case)
             how: dict[str, Any] = {"led": True, "without": [BUFFER, OUTPUT, OF_INPUT]}
-            found += [Step(how, led, dict.fromkeys(led, LED), LED_BACK)] if led else []
+            found += [Step(how, led, dict.fromkeys(led, LED), LED_BACK, cure=LED_CURE)] if led else []
             how, same = {"only": "", "without": [BUFFER, OUTPUT]}, self._borne(reference, case, only="")
             limits = {name: self.limits[name] for name in inputs if name in same}
             found.append(Step(how, self.expected, limits, ", where all its weights are frozen"))

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ..reference.reference import Reference
 
 DTYPE = "bfloat16"
-WHERE = f", after .to(torch.{DTYPE}): leave dtypes that a kernel was not written for to PyTorch, by a condition"
+WHERE = f", after .to(torch.{DTYPE})"
+CURE = f" Converted by .to(torch.{DTYPE}): leave dtypes that a kernel was not written for to PyTorch, by a condition."
 ITSELF = 0.1
 """Relative error of the original's own results up to which they say something."""
 
@@ -44,7 +45,7 @@ def prepare(gradients: Backward, reference: Reference, case: Case) -> Step | Non
         return None
     names = [name for name, one in expected.items() if one.any() and name in gradients.expected]
     limits = {name: LED for name in names if off(gradients.expected[name], expected[name]) <= ITSELF}
-    return Step({"converted": DTYPE}, expected, limits, WHERE) if limits else None
+    return Step({"converted": DTYPE}, expected, limits, WHERE, cure=CURE) if limits else None
 
 
 def _as(tensor: torch.Tensor, *, dtype: torch.dtype) -> torch.Tensor:

@@ -27,6 +27,10 @@ ANOTHER = {
     THIRD: "another when it is to be differentiated (create_graph=True)",
     "": "wrong (create_graph=True, as for a gradient penalty)",
 }
+CURE = (
+    " In backward return new tensors, take what was saved from ctx.saved_tensors, and where torch.is_grad_enabled() "
+    "is true, differentiate the PyTorch form with create_graph=True."
+)
 NOT_AT_ALL = 0.75
 """Relative error where few bits decide much: what is not differentiated is off by all."""
 
@@ -117,7 +121,7 @@ def prepare(gradients: Backward, reference: Reference, case: Case) -> Again | No
         for name, limit in limits.items()
         if expected[name].any() and steady(changes[name]) and _holds(expected, name, limit)
     }
-    return Again({"again": True}, expected, kept) if kept else None
+    return Again({"again": True}, expected, kept, cure=CURE) if kept else None
 
 
 def _holds(expected: dict[str, torch.Tensor], name: str, limit: float) -> bool:

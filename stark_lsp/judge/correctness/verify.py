@@ -36,14 +36,6 @@ WITHOUT_GRADIENT = (
     "Its result has no gradient where the original's has one, so nothing could be trained through it. Put the kernel "
     "into a torch.autograd.Function; its backward may compute the PyTorch form anew and differentiate that."
 )
-LED = (
-    " Its input was computed from its weights, as in m(m(x)): in backward, differentiate from x.view_as(x) of "
-    "each tensor that was saved."
-)
-AGAIN = (
-    " In backward return new tensors, take what was saved from ctx.saved_tensors, and where torch.is_grad_enabled() "
-    "is true, differentiate the PyTorch form with create_graph=True."
-)
 ONCE = (
     "Where backward runs again (retain_graph=True), or gradients are differentiated (create_graph=True, as for a "
     "gradient penalty), it raises an error, which the original does not."
@@ -184,7 +176,7 @@ class Verifier:
                 if step.how.get("converted") and _is_loud(failure):
                     self.notes.append(f"{OTHER_DTYPE}{failure.finding.message}")
                     continue
-                failure.finding.message += LED if step.how.get("led") else AGAIN * isinstance(step, Again)
+                failure.finding.message += step.cure
                 raise
 
     def _claimed(
