@@ -20,7 +20,7 @@ from ..correctness.difference import finite, relative_errors
 from ..reference import modules
 from ..reference.exact import Exact, measure
 from ..reference.examine import Examination, Stopwatch
-from . import constants, special
+from . import constants, lengths, special
 from .cases import Case, CaseKind
 
 if TYPE_CHECKING:
@@ -99,7 +99,10 @@ class SpecialCases:
         arguments = modules.to_device(arguments, "cpu")
         # An output that is no floating one may be a place among the inputs.
         floating = all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
-        variants = special.specials(arguments, names, fixed, size, ties=floating)
+        variants = [
+            *special.specials(arguments, names, fixed, size, ties=floating),
+            *lengths.lengths(arguments),
+        ]
         for number, variant in enumerate(variants):
             if variant.screened and screen is None:
                 continue
