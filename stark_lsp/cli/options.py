@@ -49,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="attempts under way at the same time; only 1 can be repeated exactly (default: %(default)s)",
     )
+    search.add_argument(
+        "--any-length",
+        action="store_true",
+        help="have the playbook write kernels that serve other lengths, of texts say, than those of your inputs too",
+    )
     search.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="seed of every random choice")
     search.add_argument(
         "--model",
@@ -334,7 +339,12 @@ def run_options(args: argparse.Namespace) -> RunOptions:
     choice.parse(args.model)
     try:
         search = SearchSettings(
-            attempts=args.budget, seed=args.seed, system=args.system, in_flight=args.in_flight, **tuned(args)
+            attempts=args.budget,
+            seed=args.seed,
+            system=args.system,
+            in_flight=args.in_flight,
+            any_length=args.any_length,
+            **tuned(args),
         )
         find_system(search.system)
         make_policy(search.policy, search)

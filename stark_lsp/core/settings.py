@@ -41,6 +41,8 @@ class SearchSettings:
     tune: int = setting(30, "How many values of constants that a candidate leaves open are timed. 0: as paper.", 0, 30)
     """Combinations of values, beside those it came with."""
     tune_s: int = setting(90, "After so many seconds of an attempt no further values of constants are timed.", 1)
+    any_length: bool = False
+    """Whether the playbook's kernels are to serve other lengths, of texts say, than those of the inputs as well."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -63,6 +63,8 @@ class PlaybookAgents:
         what torch.compile writes.
     tell
         Told why what torch.compile writes, or a strategy of the user's, is no proposal, once that is known.
+    any_length
+        Whether what torch.compile writes is to serve other lengths than the inputs' as well.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class PlaybookAgents:
         ask: proposal.Ask | None = None,
         notes: Sequence[Note] = (),
         tell: Callable[[str], None] = lambda text: None,
+        *,
+        any_length: bool = False,
     ) -> None:
         self._tell = tell
         self.problem = problem
@@ -84,7 +88,7 @@ class PlaybookAgents:
         # As one graph the original's own kernels save no more than the GPU waits for them.
         busy = profile is not None and profile.device_us is not None and waiting <= WORTH
         calls = 0 if profile is None or busy else sum(one.count for one in profile.launched)
-        self._switches = Switches(own_switches(prompt_dirs))
+        self._switches = Switches(own_switches(prompt_dirs), any_length=any_length)
         self._recipes = proposal.Recipes(problem, ask, reference.environment.device_type, calls, self._switches)
         self._quick = list(self._recipes.without_inductor(self._eager_ms, waiting))
         """What is tried before Inductor is asked for anything."""

@@ -26,9 +26,13 @@ NEAR = 0.03
 So is one that the search found faster than the leader is confirmed to be: the best of noisy figures is often too good.
 """
 
-_SIZES = re.compile(r"^_MADE_FOR_\w+ = (?:functools\.cache\(\s*lambda rows=0:\D*(\d+))?", re.MULTILINE)
+_SIZES = re.compile(r"^_MADE_FOR_\w+ = (?:functools\.cache\(\s*lambda (?P<names>[^:]*):(?P<asks>[^{]*))?", re.MULTILINE)
 """Begins the table of sizes in what the playbook takes over from torch.compile, also in what agents make of that as
-long as it goes by them; with the smallest batch, where it is for several."""
+long as it goes by them; with the names of those that may be any, and what is asked of them."""
+LENGTHS = " With `stark.anyLength` (`--any-length`) lengths that vary have kernels too, where that can be."
+_WORDS = {"rows": "batch sizes", "length": "lengths"}
+_TEXT = re.compile(r'"\w+": \(\(\w+, \d+(, \d+)?\), \([^)]*\), torch\.(?(1)|int)')
+"""An input in that table that may be a text, or a row of vectors, of one length."""
 
 
 @dataclass(frozen=True)
@@ -203,10 +207,19 @@ def gain_message(node: Node) -> str:
     if trained is not None and trained.high < 1:
         told += " Mode `training` searches for the whole step."
     if sizes := _SIZES.search(node.candidate.source):
-        first = sizes[1] and f", from {sizes[1]} on," * (sizes[1] != "1")
-        told += "" if first is None else f" Other batch sizes{first} run these kernels as well."
+        others = [_others(one, sizes["asks"]) for one in re.findall(r"\w+(?==0)", sizes["names"] or "")]
+        told += f" Other {' and '.join(others)} run these kernels as well." if others else ""
         told += " Inputs of other sizes run your own forward."
+        text = _TEXT.search(node.candidate.source, sizes.end())
+        told += LENGTHS if text and "length=0" not in sizes[0] else ""
     return told
+
+
+def _others(name: str, asks: str) -> str:
+    """Return which other sizes of a name kernels serve, by what they ask of it."""
+    first = re.search(rf"{name} >= (\d+)|(\d+) <= {name}\b", asks)
+    least = "1" if first is None else first[1] or first[2]
+    return _WORDS[name] + f", from {least} on," * (least != "1")
 
 
 def _compared(node: Node) -> str:

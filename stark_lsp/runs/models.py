@@ -163,6 +163,7 @@ async def _playbook_agents(setting: Setting, tell: Callable[[str], None] = lambd
             setting.judge.written,
             begun.notes,
             tell,
+            any_length=begun.search.any_length,
         )
 
     return await asyncio.to_thread(make)

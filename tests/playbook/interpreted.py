@@ -56,7 +56,7 @@ def difference(name: str, folder: Path) -> str:
     expressions = dict.fromkeys(one["expression"] for one in kept["made"]["arguments"])
     paths = [re.sub(r"\[(\d+)\]", r".\1", text[5:]) for text in expressions if text.startswith("self.")]
     told = ""
-    for rows in (None, 1, 3) if "batch" in kept["made"] else (None,):
+    for rows in (None, 1, 3) if "sizes" in kept["made"] else (None,):
         given = [x if rows is None else torch.cat([x, x])[:rows] for x in inputs]
         with torch.no_grad():
             expected = model(*given)

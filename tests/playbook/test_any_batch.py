@@ -12,11 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.judge.analysis import batch, inductor
+from stark_lsp.judge.analysis import inductor, sizes
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import recipes
 from stark_lsp.playbook.inductor.proposal import AsCompiled
-from stark_lsp.playbook.inductor.reader import ROWS
+from stark_lsp.playbook.inductor.reader import SIZES
 
 from .conftest import Bench, close, formatted
 from .playbook_cases import HEAD
@@ -25,6 +25,7 @@ from .written import gradients, write
 pytestmark = pytest.mark.usefixtures("several_threads")
 
 ANY = {"batch": True}
+ROWS = SIZES[0]
 GATED = f"""{HEAD}class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -129,7 +130,7 @@ def test_what_it_asks_of_a_batch(text: str, asks: str | None, bench: Callable[..
     one = bench(text)
     made = inductor.program(one.model, tuple(one.inputs), {}, str(one.path), ANY)
     assert not vars(one.inputs[0])  # Dynamo's marks are gone
-    found = made.get("batch")
+    found = made.get("sizes")
     assert (found is None) is (asks is None)
     for size in range(2, 40) if found is not None else ():
         assert eval(found["asks"], {ROWS: size}) == eval(str(asks), {ROWS: size})
@@ -160,7 +161,7 @@ def test_a_graph_holds_the_example_s_batch_alone(bench: Callable[..., Bench]) ->
     one = bench(kept["text"])
     design = Design(recipes.STRATEGY, ((recipes.LAUNCH, "replayed"),))
     source = AsCompiled(one.problem, kept["made"], design).candidate.source
-    assert "    if len(tensors[0]) != 6 or torch.cuda.is_current_stream_capturing()" in source
+    assert "    if tensors[0].shape[:1] != (6,) or torch.cuda.is_current_stream_capturing()" in source
     assert formatted(source) == ""
 
 
@@ -179,7 +180,7 @@ def test_an_own_strategy_s_patterns_know_sizes() -> None:
 )
 def test_conditions_become_one(bounds: list[tuple[int, str, int]], others: list[str], rows: int) -> None:
     asks = [f"{f'{times} * ' * (times > 1)}{ROWS} {sign} {limit}" for times, sign, limit in bounds]
-    together = batch._together([*asks, *others])
+    together = sizes._together([*asks, *others], [ROWS])
     assert eval(together, {ROWS: rows}) == all(eval(one, {ROWS: rows}) for one in [*asks, *others])
     assert not eval(together, {ROWS: 0})
 

@@ -17,6 +17,7 @@ from stark_lsp.discovery.problems import make_problem
 from stark_lsp.playbook.inductor.proposal import AsCompiled
 from stark_lsp.runs.finalists import (
     FINALISTS,
+    LENGTHS,
     Confirmed,
     beats,
     confirm_best,
@@ -106,18 +107,36 @@ def test_kernels_for_these_sizes_alone_say_so_whoever_edited_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asks", "told"), [("1 <= rows <= 524287", ""), ("rows >= 2 and rows % 4 == 0", ", from 2 on,")]
+    ("asks", "told"),
+    [
+        ("1 <= rows <= 524287", "batch sizes"),
+        ("rows >= 2 and rows % 4 == 0", "batch sizes, from 2 on,"),
+        ("rows >= 1 and 2 <= length <= 512", "batch sizes and lengths, from 2 on,"),
+    ],
 )
 def test_kernels_for_other_batch_sizes_say_so(asks: str, told: str) -> None:
     kept = json.loads((Path(__file__).parents[1] / "data" / "inductor" / "relu_norm.json").read_text())
     (x,) = (one["expression"] for one in kept["made"]["arguments"] if not one["expression"].startswith("self."))
-    made = {**kept["made"], "batch": {"size": 48, "inputs": [x], "asks": asks}}
+    known = {"rows": 48} if "length" not in asks else {"rows": 48, "length": 96}
+    made = {**kept["made"], "sizes": {"known": known, "dims": dict(zip(known, (0, 1), strict=False))}}
+    made["sizes"] |= {"inputs": {x: {"shape": [*known], "stride": ["96", "1"]}}, "symbols": {}, "asks": asks}
     made["launches"] = [{**one, "lengths": ["1", "1", "1"]} for one in made["launches"]]
     candidate = AsCompiled(make_problem("model.py", kept["text"], "Model"), made).candidate
     verified = node(1, ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3)))
     assert gain_message(replace(verified, candidate=candidate)).endswith(
-        f"Other batch sizes{told} run these kernels as well. Inputs of other sizes run your own forward."
+        f"Other {told} run these kernels as well. Inputs of other sizes run your own forward."
     )
+
+
+def test_who_gives_texts_is_told_how_other_lengths_are_served() -> None:
+    kept = json.loads((Path(__file__).parents[1] / "data" / "inductor" / "any_norm.json").read_text())
+    candidate = AsCompiled(make_problem("model.py", kept["text"], "Model"), kept["made"]).candidate
+    verified = node(1, ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3)))
+    assert gain_message(replace(verified, candidate=candidate)).endswith(f"run your own forward.{LENGTHS}")
+    ids = replace(candidate, source='_MADE_FOR_0 = {"ids": ((4, 30), (30, 1), torch.int64)}\n')
+    assert gain_message(replace(verified, candidate=ids)).endswith(LENGTHS)
+    image = replace(candidate, source='_MADE_FOR_0 = {"x": ((4, 3, 8, 8), (192, 64, 8, 1), torch.float32)}\n')
+    assert gain_message(replace(verified, candidate=image)).endswith("run your own forward.")
 
 
 async def test_where_it_is_slower_is_said_with_what_it_gains() -> None:

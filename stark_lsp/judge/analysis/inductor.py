@@ -19,10 +19,10 @@ import torch
 from ...contract.errors import first_line
 from ..correctness import stepping
 from . import inductor_gpu, inductor_step, parts, rewrites
-from .batch import NAME, Batch
 from .call import Call
 from .frames import NotTraceable
 from .rewrites.own import Own
+from .sizes import LENGTH, Sizes, ways
 
 LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn")
 """How the names of a logger's methods begin that return nothing."""
@@ -51,6 +51,7 @@ def program(
     kwargs: dict[str, Any],
     path: str = "",
     recipe: Mapping[str, Any] | None = None,
+    way: int = 0,
 ) -> dict[str, Any]:
     """Return Inductor's program for one call of a module as JSON values.
 
@@ -67,8 +68,11 @@ def program(
         `options`, settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products
         of float32; or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty;
         with `backward`, what is compiled records gradients, and `inductor_step` tells of the program for backward;
-        with `batch`, it is one for other sizes of the inputs' first dimension as well, if that can be.
+        with `batch`, it is one for other sizes of the inputs' first dimension as well, if that can be, and with
+        `length` for those of one more, such as a text's.
         `own` has the user's rewrites, the text of a file by the name that stands among `rewrites`.
+    way
+        Which of `sizes.ways` is the first to be tried.
 
     Returns
     -------
@@ -81,8 +85,8 @@ def program(
         whether it does something else in training; `changes`, buffers that a call changes; `module`, a digest of its
         parts and settings; `parts`, path, class and settings of each; `reads`, what else forward may read that is no
         tensor, each with its value as it is written; `rewrites`, the families of which a rule fits; `errors`, what is
-        wrong with the user's by name; `draws`, whether it takes numbers from the global generators; `batch`, if that
-        was asked for, what `Batch.told` says; on a CPU
+        wrong with the user's by name; `draws`, whether it takes numbers from the global generators; `sizes`, if some
+        are left open, what `Sizes.told` says; on a CPU
         `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says; `backward`, if
         that was asked for, what `inductor_step.found` says.
 
@@ -105,24 +109,23 @@ def program(
     if recipe and recipe.get("plain"):
         return _plain(call, args, kwargs)
     recipe = recipe or {}
-    batch = Batch(call.inputs if recipe.get("batch") and not recipe.get("backward") else [])
-    seen = _Seen(compile_fx.compile_fx_inner, path, recipe, batch)
+    sizes = ways(call.inputs, recipe)[way]
+    seen = _Seen(compile_fx.compile_fx_inner, path, recipe, sizes)
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
-        batch.look(graph.graph)
-        if batch and device == "cuda" and any("conv" in str(node.target) for node in graph.graph.nodes):
+        sizes.look(graph.graph)
+        if sizes and device == "cuda" and any("conv" in str(node.target) for node in graph.graph.nodes):
             raise ValueError("Inductor chooses the layout of images where it knows all sizes")
         return compile_fx.compile_fx(graph, inputs, inner_compile=seen.compile)
 
     more: dict[str, Any] = {"capability": _capability()} if device == "cpu" else {}
     step = inductor_step.Step(call.named) if recipe.get("backward") else None
-    one_size = {**recipe, "batch": False}
     torch.compiler.reset()
     try:
         how = _written_only() if device == "cpu" else inductor_gpu.by(recipe)
-        with torch.set_grad_enabled(step is not None), _anew(), how, batch.marked():
-            compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=batch.dynamic)
+        with torch.set_grad_enabled(step is not None), _anew(), how, sizes.marked():
+            compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=sizes.dynamic)
             _, codes = run_and_get_code(step.both(compiled) if step else compiled, *args, **kwargs)
             noting = inductor_gpu.noting if device == "cuda" else contextlib.nullcontext
             with noting() as launches:
@@ -138,9 +141,9 @@ def program(
     except Exception as error:
         if seen.nothing:
             raise NotTraceable("no rule fits it") from error
-        # What Dynamo does not know it knows for no size.
-        if batch and not isinstance(error, torch._dynamo.exc.Unsupported):
-            return program(module, args, kwargs, path, one_size)
+        # What Dynamo does not know it knows for no batch.
+        if LENGTH in sizes.known or (sizes and not isinstance(error, torch._dynamo.exc.Unsupported)):
+            return program(module, args, kwargs, path, recipe, way + 1)
         raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
         torch.compiler.reset()
@@ -156,14 +159,14 @@ def program(
     changed = call.changed()
     call.keep_settings()
     arguments, outputs = seen.calls[-runs]
-    if batch:
-        sizes = batch.told(code, arguments, outputs, more.get("launches", ()))
-        if sizes is None:
-            return program(module, args, kwargs, path, one_size)
-        more["batch"] = sizes
+    if sizes:
+        told = sizes.told(code, arguments, outputs, more.get("launches", ()))
+        if told is None:
+            return program(module, args, kwargs, path, recipe, way + 1)
+        more["sizes"] = told
     if step:
-        told = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
-        more["backward"] = told | step.found(behind_it[0], *seen.calls[-1], outputs, gradients)
+        behind_gpu = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
+        more["backward"] = behind_gpu | step.found(behind_it[0], *seen.calls[-1], outputs, gradients)
     return {
         "code": code,
         "device": device,
@@ -172,7 +175,7 @@ def program(
         "errors": seen.own.errors,
         "draws": draws,
         "default": str(torch.get_default_dtype()),
-        **call.told(arguments, outputs, result, changed, {batch.size: NAME} if batch else {}),
+        **call.told(arguments, outputs, result, changed, sizes.names),
         **more,
     }
 
@@ -231,9 +234,9 @@ def _capability() -> str:
 class _Seen:
     """What goes into the compiler and into its program, and comes out."""
 
-    def __init__(self, inner: Callable[..., Any], path: str, recipe: Mapping[str, Any], batch: Batch) -> None:
+    def __init__(self, inner: Callable[..., Any], path: str, recipe: Mapping[str, Any], sizes: Sizes) -> None:
         self._inner = inner
-        self._batch = batch
+        self._sizes = sizes
         self._path = path
         self._recipe = recipe
         self.own = Own(recipe.get("own") or {})
@@ -260,9 +263,9 @@ class _Seen:
 
     def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
         """Compile a graph and watch what its program is called with."""
-        with self._batch.asking(graph.graph):
+        with self._sizes.asking(graph.graph):
             fitting = rewrites.fitting(graph.graph, self.own)
-            families, any_size = self._recipe.get("rewrites") or (), bool(self._batch)
+            families, any_size = self._recipe.get("rewrites") or (), bool(self._sizes)
             self.used += rewrites.apply(graph.graph, families, self.own, any_size=any_size)
             if self._recipe.get("products"):
                 rewrites.apply(graph.graph, ["split"], any_size=any_size)

@@ -20,7 +20,7 @@ from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.emit import assemble
 from stark_lsp.playbook.inductor import cpp, graphs, guards, naming, triton
 from stark_lsp.playbook.inductor.backward import Backward
-from stark_lsp.playbook.inductor.reader import ROWS, CannotEmit, Program, program_of
+from stark_lsp.playbook.inductor.reader import SIZES, CannotEmit, Program, open_part, program_of
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.names import as_tuple
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
@@ -97,7 +97,7 @@ def emit(
         draws=made.get("draws", False),
         led=bool(made.get("weightless")),
         weights=bool(arguments.weights),
-        any_size="batch" in made,
+        sizes=open_part(made),
     )
     names_of = naming.given(program, arguments.spelled)
     names_of |= naming.given(back.program, back.spelled) if back else {}
@@ -121,7 +121,7 @@ def emit(
         shared = [library.loader("cpu")]
     held, makers = _held(program, arguments, tag)
     behind, more = _held(back.program, back, tag) if back else ([], [])
-    imports += ["functools"] if held or behind or "batch" in made else []
+    imports += ["functools"] if held or behind or "sizes" in made else []
     whole = [
         *(f"import {name}" for name in [*sorted({*imports}), "torch"]),
         "",
@@ -172,19 +172,20 @@ class _Arguments:
         if not self.inputs:
             raise CannotEmit("its program takes no input")
         self.inputs += [*made["unread"], *listed.values()]  # lists of tensors are not where parts have weights
-        known = [one["expression"] for one in self.inputs]
-        batch = made.get("batch", {"inputs": [], "asks": ""})
-        self._sized, self._asks = [one for one in batch["inputs"] if one in known], batch["asks"]
-        """Inputs whose first dimension may have any size, one of which comes first; and what is asked of it."""
-        self.inputs.sort(key=lambda one: one["expression"] not in self._sized[:1])
+        sizes = made.get("sizes", {"inputs": {}, "dims": {}, "asks": ""})
+        self._sized, self._dims, self._asks = sizes["inputs"], sizes["dims"], sizes["asks"]
+        """Inputs with sizes that may be any, where the first of them has each, and what is asked of them."""
+        self.inputs.sort(key=lambda one: one["expression"] not in [*self._sized][:1])
+        if self._sized and self.inputs[0]["expression"] not in self._sized:
+            raise CannotEmit("it is not told which sizes it is given")
         odd = [path for path in self.weights if not re.fullmatch(r"[^\W\d]\w*(\.[\w -]+)*", path)]
         if odd:
             raise CannotEmit(f"a tensor that it holds is called {odd[0]}")
         self.spelled = {name: f"numbers{place}" for place, name in enumerate(program.numbers)}
         every = list(zip(program.arguments, made["arguments"], strict=True))
-        self.spelled |= {given: ROWS for given, one in every if "shape" not in one}
+        self.spelled |= {given: one["expression"] for given, one in every if "shape" not in one}
         called: dict[str, str] = {}
-        taken = {*_OURS, *names.values(), *self.spelled.values(), *[ROWS] * bool(self._asks)}
+        taken = {*_OURS, *names.values(), *self.spelled.values(), *(SIZES if self._asks else ())}
         more = [(f"unread{place}", one) for place, one in enumerate(made["unread"])]
         for given, one in [*((given, one) for given, one in every if "shape" in one), *more]:
             expression = one["expression"]
@@ -201,24 +202,24 @@ class _Arguments:
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
         """Return constants that say what tensors the program was made for; `apart`, weights have one of their own.
 
-        Where a batch may have any size, the first one is a function of that.
+        Where some sizes may be any, the first one is a function of those.
         """
         inputs = {one["expression"]: one for one in self.inputs}
         weights = {f"self.{path}": one for path, one in self.weights.items()}
         named = {"MADE_FOR": inputs, "WEIGHTS": weights} if apart else {"MADE_FOR": inputs | weights}
         found = []
         for name, given in named.items():
-            facts = [(key, self._shape(key, one), tuple(one["stride"]), one["dtype"]) for key, one in given.items()]
-            rows = [f'"{key}": ({shape}, {stride}, torch.{dtype})' for key, shape, stride, dtype in facts]
+            rows = [f'"{key}": ({self._layout(key, one)}, torch.{one["dtype"]})' for key, one in given.items()]
             short, several = f"{{{', '.join(rows)}}}", ["{", *(f"    {row}," for row in rows), "}"]
             if self._asks and name == "MADE_FOR":
                 asks = self._asks.split(" and ")
                 asks[1:] = [f"and {one}" for one in asks[1:]]
-                short = f"functools.cache(lambda {ROWS}=0: {self._asks} and {short})"
+                names = ", ".join(f"{name}=0" for name in self._dims)
+                short = f"functools.cache(lambda {names}: {self._asks} and {short})"
                 inside = [f"    {line}" for line in (*asks, f"and {several[0]}", *several[1:])]
                 several = [
                     "functools.cache(",
-                    f"    lambda {ROWS}=0: (",
+                    f"    lambda {names}: (",
                     *(f"    {line}" for line in inside),
                     "    )",
                     ")",
@@ -228,9 +229,10 @@ class _Arguments:
             found += [begin + short] if fits else [begin + several[0], *several[1:]]
         return found
 
-    def _shape(self, expression: str, one: Mapping[str, Any]) -> str:
-        sizes = [str(size) for size in one["shape"]]
-        return as_tuple([ROWS, *sizes[1:]] if expression in self._sized else sizes)
+    def _layout(self, expression: str, one: Mapping[str, Any]) -> str:
+        """Return shape and strides of a tensor as text."""
+        known = self._sized.get(expression, one)
+        return ", ".join(as_tuple(list(map(str, known[of]))) for of in ("shape", "stride"))
 
 
 def _held(program: Program, arguments: _Arguments | Backward, tag: str) -> tuple[list[str], list[str]]:
@@ -296,21 +298,22 @@ def _method(
     """Return the method that runs the program; `ready` are lines before."""
     on_gpu = made["device"] == "cuda"
     launches = triton.by_step(program, made["launches"]) if on_gpu else [None] * len(program.steps)
-    any_size = "batch" in made
+    dims = made.get("sizes", {"dims": {}})["dims"]
     lines = []
     for step, how in zip(program.steps, launches, strict=True):
         for item in ast.walk(step.statement):
             if isinstance(item, ast.Name):
                 item.id = arguments.spelled.get(item.id, item.id)
         if how is not None:
-            lines.append(triton.launch(program.kernels[step.kernel], step, names[step.kernel], how, any_size=any_size))
+            kernel = program.kernels[step.kernel]
+            lines.append(triton.launch(kernel, step, names[step.kernel], how, any_size=bool(dims)))
         elif step.kernel:
             lines += cpp.call(step, names[step.kernel], program.kernels[step.kernel])
         else:
             text = ast.unparse(step.statement)
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
     head = ["@staticmethod", *triton.wrapped(f"def {name}({', '.join(arguments.parameters)}):"), *ready]
-    head += [f"    {ROWS} = {arguments.parameters[0]}.shape[0]"] if any_size else []
+    head += [f"    {size} = {arguments.parameters[0]}.shape[{dim}]" for size, dim in dims.items()]
     if on_gpu:
         first = f"    device = {arguments.parameters[0]}.device"
         return [*head, first, *(part[4:] for line in lines for part in triton.wrapped(" " * 8 + line))]

@@ -15,7 +15,8 @@ from typing import Any
 
 from stark_lsp.playbook.handwritten import written
 from stark_lsp.playbook.inductor.backward import Backward
-from stark_lsp.playbook.inductor.reader import CannotEmit
+from stark_lsp.playbook.inductor.reader import CannotEmit, open_part
+from stark_lsp.playbook.names import as_tuple
 
 IMPORTS = ["_thread", "weakref"]
 
@@ -37,7 +38,7 @@ def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, made: Ma
         That for backward, if there is one.
     made
         What `judge/analysis/inductor.program` returned: buffers that it changes are put back after its first run; of
-        other sizes of a batch than the example's kernels are launched one by one.
+        other sizes than the example's kernels are launched one by one.
 
     Raises
     ------
@@ -49,7 +50,8 @@ def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, made: Ma
             raise CannotEmit(f"the input {one['expression']} is not dense in memory")
     more = ", changes=True" if made["changes"] else ""
     more += f", count={back.count}, saved={tuple(back.saved)}" if back else ""
-    other = f"len(tensors[0]) != {made['batch']['size']} or " if "batch" in made else ""
+    known = made["sizes"]["known"].values() if "sizes" in made else ()
+    other = f"tensors[0].shape{open_part(made)} != {as_tuple(list(map(str, known)))} or " if known else ""
     return [
         "def _captured(self, tensors):",
         "    # A replica for data parallelism is there for one call.",

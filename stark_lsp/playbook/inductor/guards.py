@@ -26,7 +26,7 @@ _RUN = '''\
 def _stark_run(kernels, form, inputs, weights, made_for, capability, held=()):
     """What kernels compute, with the gradients of the PyTorch form; None where they were not made for what is given."""
     tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
-{rows}    for x, one in zip(tensors, made_for.values()):
+{sizes}    for x, one in zip(tensors, made_for.values()):
         plain = type(x) in (torch.Tensor, torch.nn.Parameter) and x.device == device
         if not plain or (x.shape, x.stride(), x.dtype) != one:
             return None
@@ -66,8 +66,8 @@ _CHANGES = """\
     form = functools.partial(form, began)
 """
 _DRAWS = "    form = _stark_drawing(form, device)\n"
-_ROWS = """\
-    if not (made_for := made_for(*getattr(inputs[0], "shape", ())[:1])):
+_SIZES = """\
+    if not (made_for := made_for(*getattr(inputs[0], "shape", ()){sizes})):
         return None
 """
 _UNCAST = 'torch.is_autocast_enabled("{device}") or '
@@ -137,7 +137,7 @@ def text(
     draws: bool = False,
     led: bool = False,
     weights: bool = True,
-    any_size: bool = False,
+    sizes: str = "",
 ) -> str:
     """Return what a candidate for a device needs; it needs torch, and hashlib where it compares a digest.
 
@@ -161,14 +161,14 @@ def text(
         Whether it has results that no weight reaches.
     weights
         Whether it reads weights.
-    any_size
-        Whether it may be called with other sizes of a batch.
+    sizes
+        Which part of the shape of its first input may be any, see `reader.open_part`; empty where none may.
     """
     # A program has the casts written out, which PyTorch's own form needs.
     under = {"kernels": not written, **dict.fromkeys(passed, False)}
     casting = _CAST + "".join(f"    {name} = _stark_under({on}, {name})\n" for name, on in under.items())
     run = _RUN.replace("{autocast}", "" if autocast else _UNCAST).replace("{cast}", casting if autocast else "")
-    run = run.replace("{rows}", _ROWS * any_size)
+    run = run.replace("{sizes}", _SIZES.replace("{sizes}", sizes) if sizes else "")
     again = [_AGAIN] * weights + ["    form = _stark_under(True, form)\n"] * bool(autocast)
     run = run.replace("{whose}", "    module = form.__self__\n" * weights).replace("{again}", "".join(again))
     changing = "" if changes is None else _CHANGES.replace("{began}", str(tuple(changes)))

@@ -218,8 +218,9 @@ class Recipes:
             # In a thread: of a whole model it takes a second to write.
             return await asyncio.to_thread(AsCompiled, self._problem, made, design, self._switches)
         except (CannotEmit, CannotEdit) as error:
-            if "batch" in made:
-                return await self._written(design, {**recipe, "batch": False})
+            if "sizes" in made:
+                fewer = {"length": False} if recipe.get("length") else {"batch": False}
+                return await self._written(design, {**recipe, **fewer})
             return str(error)
         except Exception as error:  # noqa: BLE001 - other recipes, and kernels of our own, need nothing of this
             return f"{mistake(error)}; please report it"

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from stark_lsp.core.editing import split_lines
@@ -21,9 +22,9 @@ _COPIED = re.compile(r"buf\d+\.copy_$")
 _SLICE = re.compile(r"\[([\d *+()]+):([\d *+()]+)\]")
 _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
-ROWS = "rows"
-"""The first dimension that inputs have in common, where it may have any size."""
-_KNOWN = {"torch", "min", "max", ROWS, "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
+SIZES = ("rows", "length")
+"""What sizes are called that may be any: of the first dimension that inputs have in common, and of one more."""
+_KNOWN = {"torch", "min", "max", *SIZES, "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
@@ -64,8 +65,13 @@ class Program:
     """Tensors that it holds by name, each as `torch.tensor(…)`."""
 
 
-def read(code: str) -> Program:
+def read(code: str, symbols: Mapping[str, str] = MappingProxyType({})) -> Program:
     """Read a program.
+
+    Parameters
+    ----------
+    symbols
+        The names of `SIZES` by what it calls them.
 
     Raises
     ------
@@ -82,7 +88,7 @@ def read(code: str) -> Program:
     for one in tree.body:
         if isinstance(one, ast.Assign) and ast.unparse(one.value).startswith("torch.tensor("):
             program.numbers |= {name: ast.unparse(one.value) for name in map(ast.unparse, one.targets) if name in used}
-    renamed: dict[str, str] = {}
+    renamed = dict(symbols)
     for statement in body:
         step = _step(statement, renamed, kernels)
         if step is not None:
@@ -102,7 +108,16 @@ def program_of(made: Mapping[str, Any]) -> Program:
     """
     if not made["code"]:
         return Program(tuple(f"arg{place}" for place in range(len(made["arguments"]))))
-    return read(made["code"])
+    return read(made["code"], made.get("sizes", {}).get("symbols", {}))
+
+
+def open_part(made: Mapping[str, Any]) -> str:
+    """Return what takes the sizes that may be any out of the shape of the first input: `[:2]`; empty for none."""
+    if "sizes" not in made:
+        return ""
+    dims = list(made["sizes"]["dims"].values())
+    step = dims[-1] - dims[0] if len(dims) > 1 else 1
+    return f"[{dims[0] or ''}:{dims[-1] + 1}{f':{step}' if step > 1 else ''}]"
 
 
 def _check_names(program: Program) -> None:
@@ -183,12 +198,11 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
     if isinstance(statement, ast.Return):
         return Step(_views(statement))
     value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
-    if isinstance(statement, ast.Assign) and isinstance(value, (ast.Name, ast.BinOp)):
-        # Its memory is used again; or it is a number that comes of the first dimension.
-        renamed |= {ast.unparse(statement.targets[0]): ast.unparse(value)} if ast.unparse(value) != "args" else {}
+    if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) in SIZES:
         return None
-    if isinstance(statement, ast.Assign) and ast.unparse(statement.value).endswith("_size[0]"):
-        renamed[ast.unparse(statement.targets[0])] = ROWS
+    if isinstance(statement, ast.Assign) and isinstance(value, (ast.Name, ast.BinOp)):
+        # Its memory is used again; or it is a number that comes of a size.
+        renamed |= {ast.unparse(statement.targets[0]): ast.unparse(value)} if ast.unparse(value) != "args" else {}
         return None
     if isinstance(statement, ast.Assign) and isinstance(value, ast.Subscript):
         return Step(_views(statement))

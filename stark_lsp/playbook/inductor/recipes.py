@@ -182,10 +182,13 @@ class Switches:
     ----------
     own
         The user's, which come first.
+    any_length
+        Whether kernels are to serve other lengths than the example's as well.
     """
 
-    def __init__(self, own: tuple[Switch, ...] = ()) -> None:
+    def __init__(self, own: tuple[Switch, ...] = (), *, any_length: bool = False) -> None:
         self._all = (*own, *SWITCHES)
+        self._any_length = any_length
         self._own = {one.name: one.source for one in own}
 
     def on(self, design: Design) -> list[Switch]:
@@ -200,8 +203,9 @@ class Switches:
         options = {name: value for one in on for name, value in one.options.items()}
         products = next((one.products for one in on if one.products), "")
         first = [one.rewrites for one in on if one.rewrites]
+        made = {"options": options, "products": products, "rewrites": first, "own": self._own}
         # Patterns know sizes.
-        return {"options": options, "products": products, "rewrites": first, "own": self._own, "batch": not self._own}
+        return {**made, "batch": not self._own, "length": self._any_length and not self._own}
 
     def replayed(self, design: Design) -> bool:
         """Whether a design is a CUDA graph."""

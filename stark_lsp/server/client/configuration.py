@@ -92,6 +92,7 @@ class Configuration:
                 tune_s=int(self["search.tuneSeconds"]),
                 attempts=attempts,
                 in_flight=int(self["search.inFlight"]),
+                any_length=self["anyLength"],
                 seed=int(self["seed"]),
             )
         except ValueError as error:

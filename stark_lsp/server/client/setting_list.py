@@ -160,6 +160,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether the editor shows at the end of a class's line what one call took when the class was last measured as "
         "it stands.",
     ),
+    Setting(
+        "anyLength",
+        "boolean",
+        False,
+        "Whether the playbook writes kernels that serve other lengths, of texts say, than those of the inputs as well; "
+        "at the inputs' own they may be a little slower.",
+    ),
     Setting("seed", "integer", 0, "Seed of every random choice of the search.", low=0),
     Setting("compileBaseline", "boolean", True, "Whether to time torch.compile as well, to compare with."),
     replace(

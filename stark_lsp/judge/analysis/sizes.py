@@ -1,0 +1,324 @@
+"""Programs for other sizes than the example's: which dimensions of inputs may have them, and what is asked of them.
+
+Those are the first dimension that inputs have in common, `rows`, and if that is wanted one more, `length`, such as a
+text's. Dynamo is told that they may change; what it, and Inductor behind it, then take for granted of them are the
+guards of its shape environment (`torch.fx.experimental.symbolic_shapes.ShapeEnv`).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import math
+import re
+import statistics
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.fx.experimental._config
+
+from .inductor_step import is_tensor, key
+
+ROWS, LENGTH = "rows", "length"
+"""What sizes are called in what is asked of them, and among a program's arguments."""
+_LENGTHS = {2: (1,), 3: (1, 2), 4: (2,)}
+"""Which dimension may be the length, by how many there are: of texts, of signals with channels first, of heads."""
+TRIED = 3
+"""How many dimensions are tried as the length at most."""
+_MARKS = ("_dynamo_weak_dynamic_indices", "_has_dynamo_dim_marking")
+"""What `torch._dynamo.maybe_mark_dynamic` leaves on a tensor."""
+_REDUCED = re.compile(r"_r\d?_?numel = ")
+"""What a program has where it is reduced over a size that is not known: such kernels are slower, by 12 % at times."""
+HIGHEST = 65535
+"""Blocks along y that a grid may have."""
+_BOUND = re.compile(rf"(?:(\d+) \* )?({ROWS}|{LENGTH}) ([<>]=?|!=) (\d+)")
+_PRODUCT = re.compile(rf"(?:(\d+) \* )?(?:{ROWS} \* {LENGTH}|{LENGTH} \* {ROWS}) <= (\d+)")
+_WITHIN = re.compile(rf"(min\((\d+), ({ROWS}|{LENGTH})\)) == \3")
+_ARITHMETIC = (
+    ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Call, ast.Load,
+    ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
+)  # fmt: skip
+Inputs = Sequence[tuple[str, torch.Tensor]]
+"""The tensors that a call is given, each with its expression in `forward`."""
+
+
+def ways(inputs: Inputs, recipe: Mapping[str, Any]) -> list[Sizes]:
+    """Return which sizes to leave open, those that serve most first and none last; see `inductor.program`."""
+    if recipe.get("backward") or not recipe.get("batch"):
+        return [Sizes([])]
+    whole = Sizes(inputs)
+    lengths = _lengths(inputs, whole.known.get(ROWS, 1)) if recipe.get("length") else []
+    return [*(Sizes(inputs, *one) for one in lengths[:TRIED]), *([whole] if whole else []), Sizes([])]
+
+
+def _lengths(inputs: Inputs, rows: int) -> list[tuple[str, int]]:
+    """Return which inputs with so many rows may have a length, and as which dimension; one for each size."""
+    found: dict[int, tuple[str, int]] = {}
+    for text, one in inputs:
+        # An image comes alone, the heads of an attention do not.
+        alone = one.dim() == 4 and sum(other.dim() == 4 for _, other in inputs) == 1
+        for dim in () if alone or one.shape[:1] != (rows,) else _LENGTHS.get(one.dim(), ()):
+            if one.shape[dim] not in (0, 1, rows):
+                found.setdefault(one.shape[dim], (text, dim))
+    return list(found.values())
+
+
+class Sizes:
+    """Dimensions that may have other sizes than the example's.
+
+    Parameters
+    ----------
+    inputs
+        The size that most first dimensions have, or the first one, is that of the rows.
+    lead, length
+        An input, and which dimension of it is the length; none if it is empty.
+    """
+
+    def __init__(self, inputs: Inputs, lead: str = "", length: int = 0) -> None:
+        # What is written for one item is written otherwise.
+        first = [one.shape[0] for _, one in inputs if one.dim() and one.shape[0] > 1]
+        self.known = {ROWS: statistics.mode(first)} if first else {}
+        """The example's by name."""
+        self._tensors = dict(sorted(inputs, key=lambda pair: pair[0] != lead))
+        if lead:
+            self.known[LENGTH] = self._tensors[lead].shape[length]
+        rank = self._tensors[lead].dim() if lead else -1
+        # In masks, places and the like all dimensions of that size are it.
+        self._dims = {
+            text: self._named(one, [length] if one.dim() == rank else range(1, one.dim()))
+            for text, one in self._tensors.items()
+        }
+        self._tensors = {text: one for text, one in self._tensors.items() if self._dims[text]}
+        self._environments: dict[int, Any] = {}
+        self._symbols: dict[str, str] = {}
+        """Names by what Dynamo calls them."""
+        self._strides: list[list[str]] = []
+        """Of each argument of the program, as texts."""
+        self._asks: list[str] = []
+
+    def _named(self, one: torch.Tensor, lengths: Iterable[int]) -> dict[int, str]:
+        """Return the names of an input's dimensions, of which these may be a length."""
+        first = self.names.get(one.shape[0] if one.dim() else 0)
+        found = {0: first} if first else {}
+        return found | {dim: LENGTH for dim in lengths if one.shape[dim] == self.known.get(LENGTH)}
+
+    def __bool__(self) -> bool:
+        return bool(self._tensors)
+
+    @property
+    def dynamic(self) -> bool | None:
+        """What `torch.compile` is asked for."""
+        return None if self else False
+
+    @property
+    def names(self) -> dict[int, str]:
+        """What the numbers are called that a program takes."""
+        return {size: name for name, size in self.known.items()}
+
+    @contextlib.contextmanager
+    def marked(self) -> Iterator[None]:
+        """Tell Dynamo of them for as long as the block runs."""
+        config = torch.fx.experimental._config
+        # Where torch cannot, a batch of one is left out.
+        one_too = {"backed_size_oblivious": True} if self and hasattr(config, "backed_size_oblivious") else {}
+        try:
+            for text, one in self._tensors.items():
+                for dim in self._dims[text]:
+                    torch._dynamo.maybe_mark_dynamic(one, dim)
+            with config.patch(one_too), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Raw SymInt")  # rules pass them on, and Inductor takes them
+                yield
+        finally:
+            for one in self._tensors.values():
+                for mark in _MARKS:
+                    vars(one).pop(mark, None)
+
+    def look(self, graph: torch.fx.Graph) -> None:
+        """Ask for two items or more where Dynamo's graph leaves out a dimension of one, and with it a batch of one.
+
+        Raises
+        ------
+        ValueError
+            Not all are open any more.
+        """
+        given = [node.meta.get("example_value") for node in graph.nodes if node.op == "placeholder"]
+        self._note(given)
+        if self.known.keys() != {*self._symbols.values()}:
+            raise ValueError("sizes that were to be any are one each")
+        for node in graph.nodes:
+            if str(getattr(node.target, "__name__", node.target)).rstrip("_") == "squeeze" and node.args:
+                sizes = node.args[0].meta["example_value"].shape
+                dims = node.args[1] if node.args[1:] else node.kwargs.get("dim", range(len(sizes)))
+                dropped = [sizes[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
+                self._asks += [f"{self._spelled(one)} > 1" for one in dropped if isinstance(one, torch.SymInt)]
+
+    def _note(self, values: Sequence[Any]) -> list[torch.SymInt]:
+        """Note what Dynamo calls the sizes of these; returns all that are not numbers."""
+        tensors = [one for one in values if isinstance(one, torch.Tensor)]
+        every = (*values, *(size for one in tensors for size in one.shape))
+        found = [one for one in every if isinstance(one, torch.SymInt)]
+        for one in found:
+            if one.node.expr.is_symbol and one.node.hint in self.names:
+                self._symbols[str(one.node.expr)] = self.names[one.node.hint]
+        return found
+
+    def _spelled(self, size: Any) -> str:
+        """Return a size by the names; of what is not known, nothing."""
+        return _renamed(size.node.expr, self._symbols) if isinstance(size, torch.SymInt) else str(int(size))
+
+    @contextlib.contextmanager
+    def asking(self, graph: torch.fx.Graph) -> Iterator[None]:
+        """Let sizes of a graph that is to be compiled be compared in the block with nothing asked of others for it."""
+        values = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
+        self._environments |= {id(one.node.shape_env): one.node.shape_env for one in self._note(values)}
+        for one in self._environments.values():
+            # Torch 2.13 calls it otherwise.
+            sizes = getattr(one, "backed_var_to_val", None) or one.var_to_val
+            called = {str(symbol): self.names.get(int(size)) for symbol, size in sizes.items()}
+            self._symbols |= {symbol: name for symbol, name in called.items() if name}
+        self._strides = [list(map(self._spelled, one.stride())) if is_tensor(one) else [] for one in values]
+        with contextlib.ExitStack() as stack:
+            for one in self._environments.values():
+                stack.enter_context(one.suppress_guards())
+            yield
+
+    def told(
+        self, code: str, arguments: Sequence[Any], outputs: Sequence[Any], launches: Sequence[dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        """Return the example's `known`, `dims`, where the first of the inputs has each, `inputs`, for each input with
+        open sizes its `shape` and `stride` as texts, `symbols`, what `code` calls them, and what is `asked` of others.
+
+        None where a program that leaves less open is the better one, or the only one: this one may take other numbers,
+        or give some that come of a size. `launches` are those of `inductor_gpu.noting`.
+        """
+        guards = [one.expr for environment in self._environments.values() for one in environment.guards]
+        told = [*self._asks, *(_asked(one, self._symbols) for one in guards)]
+        asks = _together([*told, *self._high(launches, code)], self.known)
+        try:
+            served = all(any(eval(asks, others) for others in self._others(name)) for name in self.known)
+        except ZeroDivisionError:
+            return None
+        others_too = any(one not in self.names for one in arguments if not is_tensor(one))
+        numbers = others_too or any(one is not None and not is_tensor(one) for one in outputs)
+        # Who wants any length has kernels that are reduced over it.
+        slower = launches and LENGTH not in self.known and _REDUCED.search(code)
+        inputs = self._inputs(arguments)
+        if not served or numbers or slower or not self._environments or inputs is None:
+            return None
+        known = all(one["fixed"] or one["lengths"] for one in launches)
+        dims = {name: dim for dim, name in next(iter(self._dims.values())).items()}
+        made = {"known": self.known, "dims": dims, "inputs": inputs, "symbols": self._symbols, "asks": asks}
+        return made if known else None
+
+    def _others(self, name: str) -> list[dict[str, int]]:
+        """Return other sizes of one name."""
+        size = self.known[name]
+        return [{**self.known, name: other} for other in {*range(1, 65), size + 1, 2 * size} - {size}]
+
+    def _inputs(self, arguments: Sequence[Any]) -> dict[str, Any] | None:
+        """Return shape and strides of each input with open sizes; None where no size tells how far its numbers lie."""
+        strides = {key(one): stride for one, stride in zip(arguments, self._strides) if is_tensor(one)}
+        found = {}
+        for text, one in self._tensors.items():
+            shape = [self._dims[text].get(dim, str(size)) for dim, size in enumerate(one.shape)]
+            plain = list(map(str, one.stride()))
+            if one.is_contiguous():
+                stride = strides.get(key(one)) or [_product(shape[dim + 1 :]) for dim in range(one.dim())]
+            elif LENGTH in shape or strides.get(key(one), plain) != plain:
+                return None
+            else:
+                stride = plain
+            if not all(stride):
+                return None
+            found[text] = {"shape": shape, "stride": stride}
+        return found
+
+    def _high(self, launches: Sequence[dict[str, Any]], code: str) -> list[str]:
+        """Return what is asked where a grid has as many blocks along y as there are items: no more than it may have."""
+        found = []
+        for one in launches:
+            most = HIGHEST * one["config"].get("YBLOCK", 1)
+            counts = re.findall(rf"^ +{one['kernel']}_ynumel = (.+)$", code, re.MULTILINE)
+            found += [f"{count} <= {most}" if (count := _renamed(each, self._symbols)) else "False" for each in counts]
+        return found
+
+
+def _product(sizes: Sequence[str]) -> str:
+    numbers = math.prod(int(one) for one in sizes if one.isdecimal())
+    names = [one for one in sizes if not one.isdecimal()]
+    return " * ".join([*([str(numbers)] if numbers != 1 or not names else []), *names])
+
+
+def _together(asks: list[str], names: Iterable[str]) -> str:
+    """Return conditions as one; bounds, as that indices have 32 bits, become a first and a last size."""
+    bounds = {name: _Bounds(name) for name in names}
+    # A table of places has so many rows, for instance: what it gives is as long as what is asked for.
+    within = [found for one in asks if (found := _WITHIN.fullmatch(one))]
+    left, product = [], math.inf
+    for one in [*asks, *(f"{found[3]} <= {found[2]}" for found in within)]:
+        for found in within:
+            one = one.replace(found[1], found[3])
+        if (found := _BOUND.fullmatch(one)) and found[2] in bounds:
+            bounds[found[2]].add(int(found[1] or 1), found[3], int(found[4]))
+        elif found := _PRODUCT.fullmatch(one):
+            product = min(product, int(found[2]) // int(found[1] or 1))
+        elif not _holds(ast.parse(one, mode="eval").body):
+            left.append(one)
+    left += [f"{ROWS} * {LENGTH} <= {product}"] if product < math.inf else []
+    return " and ".join([*map(str, bounds.values()), *dict.fromkeys(left)])
+
+
+class _Bounds:
+    """Which numbers a size may be."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._first, self._last = name, 1, math.inf
+        self._without: set[int] = set()
+
+    def add(self, times: int, sign: str, limit: int) -> None:
+        """Have so many times the size compare so with a limit."""
+        if sign == "!=":
+            self._without |= {limit // times} if limit % times == 0 else set()
+        elif sign in ("<", "<="):
+            self._last = min(self._last, (limit - (sign == "<")) // times)
+        else:
+            self._first = max(self._first, -(-(limit + (sign == ">")) // times))
+
+    def __str__(self) -> str:
+        while self._first in self._without:
+            self._first += 1
+        known = self._last < math.inf
+        bounds = f"{self._first} <= {self._name} <= {self._last}" if known else f"{self._name} >= {self._first}"
+        return " and ".join([bounds, *(f"{self._name} != {one}" for one in sorted(self._without) if one > self._first)])
+
+
+def _renamed(expression: Any, symbols: Mapping[str, str]) -> str:
+    """Return an expression, or its text, as Python by names; empty where it has something else."""
+    from torch.utils._sympy.printers import PythonPrinter
+
+    tree = ast.parse(expression if isinstance(expression, str) else PythonPrinter().doprint(expression), mode="eval")
+    for item in ast.walk(tree):
+        if isinstance(item, ast.Name) and item.id not in ("min", "max"):
+            if item.id not in symbols:
+                return ""
+            item.id = symbols[item.id]
+        if not isinstance(item, _ARITHMETIC):
+            return ""
+    return ast.unparse(tree)
+
+
+def _asked(guard: Any, symbols: Mapping[str, str]) -> str:
+    """Return a guard as Python."""
+    text = _renamed(guard, symbols) or "False"
+    return f"({text})" if isinstance(ast.parse(text, mode="eval").body, ast.BoolOp) else text
+
+
+def _holds(tree: ast.expr) -> bool:
+    """Whether a condition always holds: something equals itself, as two sizes of one name do."""
+    if isinstance(tree, ast.BoolOp):
+        return isinstance(tree.op, ast.Or) and any(map(_holds, tree.values))
+    if not isinstance(tree, ast.Compare):
+        return False
+    return isinstance(tree.ops[0], ast.Eq) and ast.unparse(tree.left) == ast.unparse(tree.comparators[0])
