@@ -51,6 +51,13 @@ MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
         "*(torch.randn(2, 256, 16) for _ in range(3))",
         {"rewrites": ["attention"], "batch": True},
     ),
+    "any_length": (
+        "self.n, self.l = nn.LayerNorm(24), nn.Linear(24, 24)",
+        "x, y",
+        "return self.n(torch.relu(self.l(x)) * y).transpose(1, 2).softmax(-1) / x.shape[1]",
+        "torch.randn(4, 10, 24), torch.randn(4, 10, 24)",
+        {"batch": True, "length": True},
+    ),
     "any_norm": (
         "self.n, self.l = nn.LayerNorm(24), nn.Linear(36, 24)",
         "x, y",

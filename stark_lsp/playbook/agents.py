@@ -36,7 +36,7 @@ from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
 from stark_lsp.playbook.inductor.own import own_switches
-from stark_lsp.playbook.inductor.recipes import MUCH, WORTH, Switches, safer
+from stark_lsp.playbook.inductor.recipes import LENGTHS, MUCH, WORTH, Switches, safer
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -269,7 +269,12 @@ class PlaybookAgents:
         verdict = None if design is None else context.selected.verdict
         call_ms = self._eager_ms if verdict is None or verdict.runtime is None else verdict.runtime.median_ms
         waiting = max(map(_waiting_of, [context.selected, *(plain if design is None else [])]))
-        offered = await self._recipes.offered(design, call_ms, waiting)
+        gain = None if verdict is None else verdict.speedup_vs_eager
+        faster = gain is not None and gain.value > 1
+        # What is no faster serves nobody at other lengths either.
+        offered = [
+            one for one in await self._recipes.offered(design, call_ms, waiting) if faster or one.label(LENGTHS) is None
+        ]
         if (reason := self._recipes.reason.strip()) and reason not in self._told:
             self._told.add(reason)
             self._tell(reason)

@@ -69,10 +69,11 @@ def pick(nodes: Iterable[Node]) -> list[Node]:
     """Return the nodes worth confirming, best first and each source once.
 
     Weights that load rank before those that do not, then what is faster than eager and gives the same by any measure
-    before what is only as far off as the original itself: one would have to explain the difference.
+    before what is only as far off as the original itself: one would have to explain the difference. What serves other
+    lengths too may be a little slower.
     """
     verified = [node for node in nodes if node.verdict is not None and node.verdict.ok]
-    verified.sort(key=lambda node: (not _loads(node), not _same(node), node.score, node.id))
+    verified.sort(key=lambda node: (not _loads(node), not _same(node), node.score / _worth(node), node.id))
     distinct: dict[str, Node] = {}
     for node in verified:
         distinct.setdefault(node.candidate.source, node)
@@ -146,7 +147,7 @@ def _may_win(node: Node, leader: Node, best: Node) -> bool:
     if (_loads(node), _same(node)) == (_loads(leader), _same(leader)) and node.score <= leader.score * (1 + NEAR):
         return True
     searched = _searched(node)
-    return searched is not None and (_loads(node), _same(node), searched) > _standing(best)
+    return searched is not None and (_loads(node), _same(node), searched * _worth(node)) > _standing(best)
 
 
 def _best(proven: Iterable[Node]) -> Node:
@@ -154,7 +155,13 @@ def _best(proven: Iterable[Node]) -> Node:
 
 
 def _standing(node: Node) -> tuple[bool, bool, float]:
-    return _loads(node), _same(node), _gain(node).value
+    return _loads(node), _same(node), _gain(node).value * _worth(node)
+
+
+def _worth(node: Node) -> float:
+    """Return what a time is divided by to be compared: who serves other lengths as well may take `NEAR` longer."""
+    sizes = _SIZES.search(node.candidate.source)
+    return 1 + NEAR if sizes and "length" in (sizes["names"] or "") else 1.0
 
 
 def _same(node: Node) -> bool:
@@ -211,7 +218,7 @@ def gain_message(node: Node) -> str:
         told += f" Other {' and '.join(others)} run these kernels as well." if others else ""
         told += " Inputs of other sizes run your own forward."
         text = _TEXT.search(node.candidate.source, sizes.end())
-        told += LENGTHS if text and "length=0" not in sizes[0] else ""
+        told += LENGTHS if text and "length" not in (sizes["names"] or "") else ""
     return told
 
 

@@ -56,16 +56,28 @@ def difference(name: str, folder: Path) -> str:
     expressions = dict.fromkeys(one["expression"] for one in kept["made"]["arguments"])
     paths = [re.sub(r"\[(\d+)\]", r".\1", text[5:]) for text in expressions if text.startswith("self.")]
     told = ""
-    for rows in (None, 1, 3) if "sizes" in kept["made"] else (None,):
-        given = [x if rows is None else torch.cat([x, x])[:rows] for x in inputs]
+    sizes = kept["made"].get("sizes", {"known": {}, "inputs": {}})
+    for number in (0, 1, 3, 13) if sizes["known"] else (0,):
+        # The sizes that may be any are one more each; the inputs are called in the order in which they are given.
+        others = {name: number + place for place, name in enumerate(sizes["known"])} if number else sizes["known"]
+        given = [_sized(x, one["shape"], others) for x, one in zip(inputs, sizes["inputs"].values(), strict=False)]
+        given += inputs[len(given) :]
         with torch.no_grad():
             expected = model(*given)
             found = eval(kept["made"]["result"], {"out": candidate._compiled(*given, *(weights[one] for one in paths))})
         try:
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
         except AssertionError as error:
-            told += f"{rows or 'as given'}: {error}"
+            told += f"{number or 'as given'}: {error}"
     return told
+
+
+def _sized(x: torch.Tensor, shape: list[str], sizes: dict[str, int]) -> torch.Tensor:
+    """Return an input in other sizes, of those that have a name in its shape."""
+    for dim, name in enumerate(shape):
+        if name in sizes:
+            x = torch.cat([x] * -(-sizes[name] // x.shape[dim]), dim).narrow(dim, 0, sizes[name])
+    return x.contiguous()
 
 
 def main() -> None:

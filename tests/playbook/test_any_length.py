@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,14 +12,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.judge.analysis import sizes
+from stark_lsp.core.roles import NothingToPropose
+from stark_lsp.core.verdict import Interval
+from stark_lsp.judge.analysis import inductor, sizes
 from stark_lsp.judge.analysis.sizes import LENGTH, ROWS
+from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import graphs, reader, recipes
+from stark_lsp.playbook.inductor.proposal import AsCompiled
 
-from .conftest import Bench, close
+from .conftest import REFERENCE, Bench, close
 from .playbook_cases import HEAD
-from .written import gradients, write
+from .written import Written, gradients, write
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
@@ -148,6 +154,39 @@ def test_all_else_runs_the_original(bench: Callable[..., Bench]) -> None:
         close(*results)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize(
+    "kernels",
+    [(), (("attention", "streamed"), ("products", "halves")), (("launch", "replayed"),), (("tuning", "search"),)],
+    ids=["as compiled", "tiles and halves", "one graph", "searched"],
+)
+def test_it_serves_other_lengths_on_a_gpu(kernels: tuple[tuple[str, str], ...], bench: Callable[..., Bench]) -> None:
+    body = LANGUAGE.replace("C=48, H=4, L=64", "C=256, H=4, L=512")
+    inputs = "torch.randint(0, 100, (4, 200))"
+    one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
+    one.model.cuda().eval()
+    one.inputs[:] = [x.cuda() for x in one.inputs]
+    design = Design(recipes.STRATEGY, kernels)
+    recipe = recipes.Switches(any_length=True).recipe(design)
+    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
+    proposal = AsCompiled(one.problem, made, design)
+    new = one.build(proposal.candidate).cuda()
+    new.load_state_dict(one.model.state_dict())
+    written = Written(one, proposal, new)
+    # A graph is captured at the first call of the example's sizes, and replayed at the others.
+    for rows, length in ((4, 200), (4, 200), (2, 100), (5, 2), (3, 333), (4, 201), (4, 200)):
+        ids = torch.randint(0, 100, (rows, length), device="cuda")
+        with torch.no_grad():
+            result = new(ids)
+            torch.testing.assert_close(result, one.model(ids), rtol=1e-3, atol=1e-4)
+        if (rows, length) != (4, 200):
+            with torch.no_grad(), written.by_kernels():
+                new(ids)
+    with torch.no_grad(), written.by_kernels(False), pytest.raises((IndexError, RuntimeError)):
+        new(torch.randint(0, 100, (4, 513)))  # on the CPU: an index out of bounds would end the process
+
+
 def test_one_that_is_not_wanted_has_the_example_s(bench: Callable[..., Bench]) -> None:
     made = write(of(bench, "second input"), {"batch": True})
     given = CASES["second input"][2](4, 7)
@@ -204,6 +243,48 @@ def test_who_wants_any_length_asks_for_it() -> None:
     assert recipes.Switches(any_length=True).recipe(design)["length"]
     own = recipes.Switch("mine", "on", "Mine", "", rewrites="mine", source="pass", text="Mine.")
     assert not recipes.Switches((own,), any_length=True).recipe(design)["length"]
+
+
+def test_it_is_tried_once_nothing_large_is_left() -> None:
+    facts = recipes.Facts("cuda", True, False, 4, 6, rewrites=frozenset({"attention", "halves"}), lengths=True)
+    switches, plain = recipes.Switches(), Design(recipes.STRATEGY, ())
+
+    def names(design: Design, facts: recipes.Facts) -> list[list[str]]:
+        return [[name for name, _ in one.kernels] for one in switches.following(design, facts, 20.0)]
+
+    both = next(switches.following(plain, facts, 20.0))
+    assert names(plain, facts)[0] == ["attention", "products"]
+    assert names(plain, facts)[-1] == ["lengths"]
+    assert names(both, facts)[0] == ["attention", "products", "lengths"]
+    assert switches.recipe(next(switches.following(both, facts, 20.0)))["length"]
+    for other in (replace(facts, lengths=False), replace(facts, training=True, lengths=False)):
+        assert not any("lengths" in one for one in names(both, other))
+
+
+def test_it_is_an_attempt_of_its_own_where_kernels_are_faster(bench: Callable[..., Bench]) -> None:
+    one = of(bench, "second input")
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        return inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)
+
+    one.agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=ask)
+    plain = one.attempt()
+    assert "lambda rows=0:" in plain.candidate.source
+    child = one.attempt(plain)
+    assert child.plan is not None
+    assert child.plan.title == "Serve inputs of other lengths as well"
+    assert "lambda rows=0, length=0:" in child.candidate.source
+    with pytest.raises(NothingToPropose):
+        one.plan(plain)
+    assert plain.verdict is not None
+    slower = replace(plain, verdict=replace(plain.verdict, speedup_vs_eager=Interval(0.9, 0.8, 1.0)))
+    one.agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=ask)
+    with pytest.raises(NothingToPropose):
+        one.plan(slower)
+    # Whoever has to have it gets it at once.
+    one.agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=ask, any_length=True)
+    one.nodes[1:] = []
+    assert "lambda rows=0, length=0:" in one.attempt().candidate.source
 
 
 def test_a_graph_holds_the_example_s_sizes_alone() -> None:

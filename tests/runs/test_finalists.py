@@ -59,7 +59,7 @@ class Judge:
         self.asked.append(candidate.source)
         if tools:
             self.examined.append(candidate.source)
-        verdict = self._verdicts[candidate.source]
+        verdict = self._verdicts[candidate.source.splitlines()[0]]
         return Verdict(VerdictStatus.CRASHED) if tools and candidate.source in self.faulty else verdict
 
 
@@ -137,6 +137,16 @@ def test_who_gives_texts_is_told_how_other_lengths_are_served() -> None:
     assert gain_message(replace(verified, candidate=ids)).endswith(LENGTHS)
     image = replace(candidate, source='_MADE_FOR_0 = {"x": ((4, 3, 8, 8), (192, 64, 8, 1), torch.float32)}\n')
     assert gain_message(replace(verified, candidate=image)).endswith("run your own forward.")
+
+
+@pytest.mark.parametrize(("slower", "best"), [(3.95, 2), (3.8, 1)])
+async def test_who_serves_other_lengths_may_be_a_little_slower(slower: float, best: int) -> None:
+    source = "# 2\n_MADE_FOR_0 = functools.cache(lambda rows=0, length=0: rows >= 1 and {})\n"
+    nodes = [node(1, ok(2.0)), replace(node(2, ok(2.04)), candidate=Candidate(source))]
+    verdicts = {1: ok(2.0, Interval(4.0, 3.9, 4.1)), 2: ok(2.04, Interval(slower, 3.7, 4.0))}
+    outcome, _, _ = await confirm(nodes, verdicts)
+    assert outcome.node is not None
+    assert outcome.node.id == best
 
 
 async def test_where_it_is_slower_is_said_with_what_it_gains() -> None:

@@ -22,7 +22,7 @@ from . import inductor_gpu, inductor_step, parts, rewrites
 from .call import Call
 from .frames import NotTraceable
 from .rewrites.own import Own
-from .sizes import LENGTH, Sizes, ways
+from .sizes import LENGTH, Sizes, lengths, ways
 
 LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn")
 """How the names of a logger's methods begin that return nothing."""
@@ -86,7 +86,7 @@ def program(
         parts and settings; `parts`, path, class and settings of each; `reads`, what else forward may read that is no
         tensor, each with its value as it is written; `rewrites`, the families of which a rule fits; `errors`, what is
         wrong with the user's by name; `draws`, whether it takes numbers from the global generators; `sizes`, if some
-        are left open, what `Sizes.told` says; on a CPU
+        are left open, what `Sizes.told` says; `lengths`, whether a length might be that is not; on a CPU
         `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says; `backward`, if
         that was asked for, what `inductor_step.found` says.
 
@@ -164,6 +164,7 @@ def program(
         if told is None:
             return program(module, args, kwargs, path, recipe, way + 1)
         more["sizes"] = told
+    more["lengths"] = bool(recipe.get("batch")) and LENGTH not in sizes.known and bool(lengths(call.inputs))
     if step:
         behind_gpu = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
         more["backward"] = behind_gpu | step.found(behind_it[0], *seen.calls[-1], outputs, gradients)

@@ -49,12 +49,13 @@ def ways(inputs: Inputs, recipe: Mapping[str, Any]) -> list[Sizes]:
     if recipe.get("backward") or not recipe.get("batch"):
         return [Sizes([])]
     whole = Sizes(inputs)
-    lengths = _lengths(inputs, whole.known.get(ROWS, 1)) if recipe.get("length") else []
-    return [*(Sizes(inputs, *one) for one in lengths[:TRIED]), *([whole] if whole else []), Sizes([])]
+    with_length = [Sizes(inputs, *one) for one in lengths(inputs)[:TRIED]] if recipe.get("length") else []
+    return [*with_length, *([whole] if whole else []), Sizes([])]
 
 
-def _lengths(inputs: Inputs, rows: int) -> list[tuple[str, int]]:
-    """Return which inputs with so many rows may have a length, and as which dimension; one for each size."""
+def lengths(inputs: Inputs) -> list[tuple[str, int]]:
+    """Return which inputs may have a length, and as which dimension; one for each size."""
+    rows = Sizes(inputs).known.get(ROWS, 1)
     found: dict[int, tuple[str, int]] = {}
     for text, one in inputs:
         # An image comes alone, the heads of an attention do not.

@@ -114,6 +114,7 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         rewrites=frozenset(made.get("rewrites", ())),
         training=training,
         draws=made.get("draws", False),
+        lengths=made.get("lengths", False),
         copied=sum(map(_nbytes, (*given, *_results(program)))),
     )
 

@@ -17,6 +17,7 @@ STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
 ALGEBRA, WINDOWS, CONVOLUTIONS, ATTENTION = "algebra", "windows", "convolutions", "attention"
 TRANSPOSED, PRODUCTS, TUNING, LAYOUT, LAUNCH = "transposed", "products", "tuning", "layout", "launch"
+LENGTHS = "lengths"
 HALVES, SHORT_HALVES = "halves", "short-halves"
 """Of `PRODUCTS`: in parts of float16; and in shorter sums of these."""
 STREAMED, EXACT = "streamed", "exact"
@@ -56,6 +57,8 @@ class Facts:
     """Whether a call has backward behind it."""
     draws: bool = False
     """Whether it draws random numbers, of which capturing a graph takes some."""
+    lengths: bool = False
+    """Whether its inputs may come in other lengths, and its program serves that of the example alone."""
 
     def saved_by_graph(self, launches: int, call_ms: float, waiting: float = 0.0) -> bool:
         """Whether replaying so many launches of such a call, or the share seen waiting, is worth the copies."""
@@ -118,6 +121,8 @@ class Switch:
         """Whether it can make a difference to a program that takes so long; `waiting` as in `Switches.following`."""
         if facts.training and self.forward_alone and not self.source:
             return False
+        if self.name == LENGTHS:
+            return facts.lengths
         if self.rewrites:
             # On a CPU PyTorch's own windows are as fast.
             here = facts.device == "cuda" or self.name == ALGEBRA or bool(self.source)
@@ -172,6 +177,7 @@ SWITCHES = (
     Switch(LAUNCH, "replayed", "Launch all kernels as one CUDA graph", "launch", replayed=True),
     Switch(LAUNCH, "captured", "Launch PyTorch's own kernels as one CUDA graph", "captured", replayed=True, plain=True),
     Switch(PRODUCTS, "bf16x6", "Take products of float32 on tensor cores, in six bfloat16 parts", PRODUCTS, _TRITON),
+    Switch(LENGTHS, "any", "Serve inputs of other lengths as well", LENGTHS),
 )
 
 
@@ -205,7 +211,8 @@ class Switches:
         first = [one.rewrites for one in on if one.rewrites]
         made = {"options": options, "products": products, "rewrites": first, "own": self._own}
         # Patterns know sizes.
-        return {**made, "batch": not self._own, "length": self._any_length and not self._own}
+        any_length = self._any_length or any(one.name == LENGTHS for one in on)
+        return {**made, "batch": not self._own, "length": any_length and not self._own}
 
     def replayed(self, design: Design) -> bool:
         """Whether a design is a CUDA graph."""
@@ -246,6 +253,8 @@ class Switches:
         # Where kernels take a part of their time, launches soon take the rest.
         together = [one for one in self._all if one in serving and (one.joins or (one.replayed and not one.plain))]
         groups += [together] if len(together) > 1 else []
+        # What serves more is tried once nothing large is left to gain.
+        groups += [[one] for one in serving if one.name == LENGTHS and len(together) < 2]
         # The original's own kernels are nothing that other switches change.
         groups += [[one] for one in serving if not (one.plain and on)]
         for number, group in enumerate(groups):
