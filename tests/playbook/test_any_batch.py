@@ -156,6 +156,14 @@ def test_a_sum_before_a_product_serves_other_batches(bench: Callable[..., Bench]
             close(made.one.model(*given), made.new(*given))
 
 
+def test_the_first_input_need_not_have_the_batch(bench: Callable[..., Bench]) -> None:
+    text = module("return torch.relu(x) * y + z", "torch.randn(8), torch.randn(6, 8), torch.randn(6, 8)")
+    made = write(bench(text.replace("self, x)", "self, x, y, z)")), ANY)
+    given = [torch.randn(8), torch.randn(3, 8), torch.randn(3, 8)]
+    with torch.no_grad(), made.by_kernels():
+        close(made.one.model(*given), made.new(*given))
+
+
 def test_a_graph_holds_the_example_s_batch_alone(bench: Callable[..., Bench]) -> None:
     kept = json.loads((Path(__file__).parents[1] / "data" / "inductor" / "any_norm.json").read_text())
     one = bench(kept["text"])

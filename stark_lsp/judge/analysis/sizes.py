@@ -209,7 +209,7 @@ class Sizes:
         if not served or numbers or slower or not self._environments or inputs is None:
             return None
         known = all(one["fixed"] or one["lengths"] for one in launches)
-        dims = {name: dim for dim, name in next(iter(self._dims.values())).items()}
+        dims = {name: dim for dim, name in self._dims[next(iter(inputs))].items()}
         made = {"known": self.known, "dims": dims, "inputs": inputs, "symbols": self._symbols, "asks": asks}
         return made if known else None
 
