@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.judge.analysis import inductor, sizes
+from stark_lsp.judge.analysis import conditions, inductor
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import recipes
 from stark_lsp.playbook.inductor.proposal import AsCompiled
@@ -188,7 +188,7 @@ def test_an_own_strategy_s_patterns_know_sizes() -> None:
 )
 def test_conditions_become_one(bounds: list[tuple[int, str, int]], others: list[str], rows: int) -> None:
     asks = [f"{f'{times} * ' * (times > 1)}{ROWS} {sign} {limit}" for times, sign, limit in bounds]
-    together = sizes._together([*asks, *others], [ROWS])
+    together = conditions.together([*asks, *others], [ROWS])
     assert eval(together, {ROWS: rows}) == all(eval(one, {ROWS: rows}) for one in [*asks, *others])
     assert not eval(together, {ROWS: 0})
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.verdict import Interval
-from stark_lsp.judge.analysis import inductor, sizes
-from stark_lsp.judge.analysis.sizes import LENGTH, ROWS
+from stark_lsp.judge.analysis import conditions, inductor, sizes
+from stark_lsp.judge.analysis.conditions import LENGTH, ROWS
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import graphs, reader, recipes
@@ -97,6 +97,12 @@ CASES: dict[str, tuple[str, str, Callable[[int, int], list[Any]], str]] = {
         "[1:2]",
     ),
     "channels first": (SIGNAL, "torch.randn(3, 16, 100)", lambda b, t: [torch.randn(b, 16, t)], "[:3:2]"),
+    "heads and a mask of as many dimensions": (
+        HEADS,
+        "*(torch.randn(2, 4, 24, 16) for _ in range(3)), torch.randn(2, 1, 24, 24)",
+        lambda b, t: [*heads(b, t)[:3], torch.randn(b, 1, t, t)],
+        "[:3:2]",
+    ),
     "heads and a bias": (
         HEADS,
         "*(torch.randn(2, 4, 24, 16) for _ in range(3)), torch.randn(24, 24)",
@@ -187,6 +193,41 @@ def test_it_serves_other_lengths_on_a_gpu(kernels: tuple[tuple[str, str], ...], 
         new(torch.randint(0, 100, (4, 513)))  # on the CPU: an index out of bounds would end the process
 
 
+@pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("forward", "least"),
+    [
+        ("torch.tanh(x) * (10 % (x.shape[1] - 3))", (1, 4)),
+        ("torch.tanh(x) * (1.0 / (x.shape[1] - 1)) / (1 / (x.shape[0] - 1))", (2, 2)),
+        ("torch.tanh(x) * math.sqrt(x.shape[1] - 5)", (1, 6)),
+        ("torch.tanh(x) / x.shape[1] + x.shape[1] ** -0.5 + (x.shape[1] + 3) // 2", (1, 1)),
+        ("torch.tanh(x + self.places[: x.shape[1]]) * self.places[None, : x.shape[1]].cos()", (1, 1)),
+    ],
+    ids=["a remainder", "divisions", "a root", "none that raises", "places"],
+)
+def test_where_python_raises_kernels_do_not_run(
+    forward: str, least: tuple[int, int], bench: Callable[..., Bench]
+) -> None:
+    init = (
+        "    def __init__(self):\n        super().__init__()\n        self.places = nn.Parameter(torch.randn(40, 16))"
+    )
+    body = f"{init}\n\n    def forward(self, x):\n        return {forward}"
+    inputs = "def get_inputs():\n    return [torch.randn(4, 12, 16)]\n"
+    one = bench(f"import math\n{HEAD}class Model(nn.Module):\n{body}\n\n\n{inputs}")
+    made = write(one, ANY)
+    for rows, length in ((1, 12), (4, 1), (4, 3), (4, 5), (4, 12), (5, 40), (2, 41)):
+        x, results = torch.randn(rows, length, 16), []
+        kernels = rows >= least[0] and length >= least[1] and (length < 41 or "places" not in forward)
+        for model in (made.one.model, made.new):
+            with torch.no_grad(), made.by_kernels(kernels and model is made.new):
+                try:
+                    results.append(model(x))
+                except (ArithmeticError, ValueError, RuntimeError) as error:
+                    results.append(type(error))
+        close(*results)
+
+
 def test_one_that_is_not_wanted_has_the_example_s(bench: Callable[..., Bench]) -> None:
     made = write(of(bench, "second input"), {"batch": True})
     given = CASES["second input"][2](4, 7)
@@ -222,15 +263,18 @@ def test_what_may_be_a_length() -> None:
 )
 def test_conditions_on_two_sizes_become_one(times: int, limits: list[int], table: int, rows: int, length: int) -> None:
     asks = [
-        f"min({table}, length) == length",
+        f"length == min({table}, length)",
         f"4 * min({table}, length) != 8",
         *(f"{times + place} * rows * length <= {limit}" for place, limit in enumerate(limits)),
         "length * rows <= 300",
         "(length == length or length == 1)",
+        "length < length * rows",
+        "3 * rows * length > 7",
+        "rows != -4",
         "rows == rows",
         "rows > 1",
     ]
-    together = sizes._together(asks, [ROWS, LENGTH])
+    together = conditions.together(asks, [ROWS, LENGTH])
     given = {ROWS: rows, LENGTH: length}
     assert eval(together, given) == all(eval(one, given) for one in asks)
     assert "min(" not in together

@@ -20,9 +20,10 @@ from ...contract.errors import first_line
 from ..correctness import stepping
 from . import inductor_gpu, inductor_step, parts, rewrites
 from .call import Call
+from .conditions import LENGTH
 from .frames import NotTraceable
 from .rewrites.own import Own
-from .sizes import LENGTH, Sizes, lengths, ways
+from .sizes import Sizes, lengths, ways
 
 LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn")
 """How the names of a logger's methods begin that return nothing."""

@@ -7,7 +7,6 @@ guards of its shape environment (`torch.fx.experimental.symbolic_shapes.ShapeEnv
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import math
 import re
@@ -19,10 +18,9 @@ from typing import Any
 import torch
 import torch.fx.experimental._config
 
+from .conditions import LENGTH, ROWS, asked, renamed, together
 from .inductor_step import is_tensor, key
 
-ROWS, LENGTH = "rows", "length"
-"""What sizes are called in what is asked of them, and among a program's arguments."""
 _LENGTHS = {2: (1,), 3: (1, 2), 4: (2,)}
 """Which dimension may be the length, by how many there are: of texts, of signals with channels first, of heads."""
 TRIED = 3
@@ -33,13 +31,9 @@ _REDUCED = re.compile(r"_r\d?_?numel = ")
 """What a program has where it is reduced over a size that is not known: such kernels are slower, by 12 % at times."""
 HIGHEST = 65535
 """Blocks along y that a grid may have."""
-_BOUND = re.compile(rf"(?:(\d+) \* )?({ROWS}|{LENGTH}) ([<>]=?|!=) (\d+)")
-_PRODUCT = re.compile(rf"(?:(\d+) \* )?(?:{ROWS} \* {LENGTH}|{LENGTH} \* {ROWS}) <= (\d+)")
-_WITHIN = re.compile(rf"(min\((\d+), ({ROWS}|{LENGTH})\)) == \3")
-_ARITHMETIC = (
-    ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Call, ast.Load,
-    ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
-)  # fmt: skip
+_SYMBOLS = (torch.SymInt, torch.SymFloat)
+_RAISING = {"truediv": 1, "floordiv": 1, "mod": 1, "pow": 0, "sym_sqrt": 0}
+"""What raises for some numbers, and which of its arguments has to be more than 0 so that it does not."""
 Inputs = Sequence[tuple[str, torch.Tensor]]
 """The tensors that a call is given, each with its expression in `forward`."""
 
@@ -85,10 +79,10 @@ class Sizes:
         self._tensors = dict(sorted(inputs, key=lambda pair: pair[0] != lead))
         if lead:
             self.known[LENGTH] = self._tensors[lead].shape[length]
-        rank = self._tensors[lead].dim() if lead else -1
-        # In masks, places and the like all dimensions of that size are it.
+        # In what is as the lead is but for that, it is the same one; in masks and the like all of that size are.
+        beside = _beside(self._tensors[lead], length) if lead else ()
         self._dims = {
-            text: self._named(one, [length] if one.dim() == rank else range(1, one.dim()))
+            text: self._named(one, [length] if lead and _beside(one, length) == beside else range(1, one.dim()))
             for text, one in self._tensors.items()
         }
         self._tensors = {text: one for text, one in self._tensors.items() if self._dims[text]}
@@ -153,7 +147,14 @@ class Sizes:
                 sizes = node.args[0].meta["example_value"].shape
                 dims = node.args[1] if node.args[1:] else node.kwargs.get("dim", range(len(sizes)))
                 dropped = [sizes[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
-                self._asks += [f"{self._spelled(one)} > 1" for one in dropped if isinstance(one, torch.SymInt)]
+                self._asks += [asked(one.node.expr > 1, self._symbols) for one in dropped if isinstance(one, _SYMBOLS)]
+            # Where Python raises, kernels give numbers, or end the process by a division of whole ones.
+            place = _RAISING.get(str(getattr(node.target, "__name__", node.target)).lstrip("_"))
+            if place is not None and len(node.args) > place:
+                first, value = (getattr(node.args[at], "meta", {}).get("example_value") for at in (0, place))
+                of_floats = isinstance(first, torch.Tensor) and first.is_floating_point()
+                if isinstance(value, _SYMBOLS) and not of_floats:
+                    self._asks.append(asked(value.node.expr > 0, self._symbols))
 
     def _note(self, values: Sequence[Any]) -> list[torch.SymInt]:
         """Note what Dynamo calls the sizes of these; returns all that are not numbers."""
@@ -167,7 +168,7 @@ class Sizes:
 
     def _spelled(self, size: Any) -> str:
         """Return a size by the names; of what is not known, nothing."""
-        return _renamed(size.node.expr, self._symbols) if isinstance(size, torch.SymInt) else str(int(size))
+        return renamed(size.node.expr, self._symbols) if isinstance(size, torch.SymInt) else str(int(size))
 
     @contextlib.contextmanager
     def asking(self, graph: torch.fx.Graph) -> Iterator[None]:
@@ -195,8 +196,8 @@ class Sizes:
         or give some that come of a size. `launches` are those of `inductor_gpu.noting`.
         """
         guards = [one.expr for environment in self._environments.values() for one in environment.guards]
-        told = [*self._asks, *(_asked(one, self._symbols) for one in guards)]
-        asks = _together([*told, *self._high(launches, code)], self.known)
+        told = [*self._asks, *(asked(one, self._symbols) for one in guards)]
+        asks = together([*told, *self._high(launches, code)], self.known)
         try:
             served = all(any(eval(asks, others) for others in self._others(name)) for name in self.known)
         except ZeroDivisionError:
@@ -242,7 +243,7 @@ class Sizes:
         for one in launches:
             most = HIGHEST * one["config"].get("YBLOCK", 1)
             counts = re.findall(rf"^ +{one['kernel']}_ynumel = (.+)$", code, re.MULTILINE)
-            found += [f"{count} <= {most}" if (count := _renamed(each, self._symbols)) else "False" for each in counts]
+            found += [f"{count} <= {most}" if (count := renamed(each, self._symbols)) else "False" for each in counts]
         return found
 
 
@@ -252,74 +253,6 @@ def _product(sizes: Sequence[str]) -> str:
     return " * ".join([*([str(numbers)] if numbers != 1 or not names else []), *names])
 
 
-def _together(asks: list[str], names: Iterable[str]) -> str:
-    """Return conditions as one; bounds, as that indices have 32 bits, become a first and a last size."""
-    bounds = {name: _Bounds(name) for name in names}
-    # A table of places has so many rows, for instance: what it gives is as long as what is asked for.
-    within = [found for one in asks if (found := _WITHIN.fullmatch(one))]
-    left, product = [], math.inf
-    for one in [*asks, *(f"{found[3]} <= {found[2]}" for found in within)]:
-        for found in within:
-            one = one.replace(found[1], found[3])
-        if (found := _BOUND.fullmatch(one)) and found[2] in bounds:
-            bounds[found[2]].add(int(found[1] or 1), found[3], int(found[4]))
-        elif found := _PRODUCT.fullmatch(one):
-            product = min(product, int(found[2]) // int(found[1] or 1))
-        elif not _holds(ast.parse(one, mode="eval").body):
-            left.append(one)
-    left += [f"{ROWS} * {LENGTH} <= {product}"] if product < math.inf else []
-    return " and ".join([*map(str, bounds.values()), *dict.fromkeys(left)])
-
-
-class _Bounds:
-    """Which numbers a size may be."""
-
-    def __init__(self, name: str) -> None:
-        self._name, self._first, self._last = name, 1, math.inf
-        self._without: set[int] = set()
-
-    def add(self, times: int, sign: str, limit: int) -> None:
-        """Have so many times the size compare so with a limit."""
-        if sign == "!=":
-            self._without |= {limit // times} if limit % times == 0 else set()
-        elif sign in ("<", "<="):
-            self._last = min(self._last, (limit - (sign == "<")) // times)
-        else:
-            self._first = max(self._first, -(-(limit + (sign == ">")) // times))
-
-    def __str__(self) -> str:
-        while self._first in self._without:
-            self._first += 1
-        known = self._last < math.inf
-        bounds = f"{self._first} <= {self._name} <= {self._last}" if known else f"{self._name} >= {self._first}"
-        return " and ".join([bounds, *(f"{self._name} != {one}" for one in sorted(self._without) if one > self._first)])
-
-
-def _renamed(expression: Any, symbols: Mapping[str, str]) -> str:
-    """Return an expression, or its text, as Python by names; empty where it has something else."""
-    from torch.utils._sympy.printers import PythonPrinter
-
-    tree = ast.parse(expression if isinstance(expression, str) else PythonPrinter().doprint(expression), mode="eval")
-    for item in ast.walk(tree):
-        if isinstance(item, ast.Name) and item.id not in ("min", "max"):
-            if item.id not in symbols:
-                return ""
-            item.id = symbols[item.id]
-        if not isinstance(item, _ARITHMETIC):
-            return ""
-    return ast.unparse(tree)
-
-
-def _asked(guard: Any, symbols: Mapping[str, str]) -> str:
-    """Return a guard as Python."""
-    text = _renamed(guard, symbols) or "False"
-    return f"({text})" if isinstance(ast.parse(text, mode="eval").body, ast.BoolOp) else text
-
-
-def _holds(tree: ast.expr) -> bool:
-    """Whether a condition always holds: something equals itself, as two sizes of one name do."""
-    if isinstance(tree, ast.BoolOp):
-        return isinstance(tree.op, ast.Or) and any(map(_holds, tree.values))
-    if not isinstance(tree, ast.Compare):
-        return False
-    return isinstance(tree.ops[0], ast.Eq) and ast.unparse(tree.left) == ast.unparse(tree.comparators[0])
+def _beside(one: torch.Tensor, dim: int) -> tuple[int, ...]:
+    """Return the sizes of all dimensions but one."""
+    return (*one.shape[:dim], -1, *one.shape[dim + 1 :]) if dim < one.dim() else ()
