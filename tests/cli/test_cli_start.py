@@ -76,7 +76,13 @@ def test_an_unknown_command_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_hyper_parameter_of_the_search_is_an_option(tmp_path: Path) -> None:
-    own = {"attempts": "budget", "seed": "seed", "system": "system", "in_flight": "parallel"}
+    own = {
+        "attempts": "budget",
+        "seed": "seed",
+        "system": "system",
+        "in_flight": "parallel",
+        "any_length": "any-length",
+    }
     assert {f.name for f in fields(SearchSettings)} == {*HYPER_PARAMETERS, *own}
     text = stark("optimize", "--help", state=tmp_path).stdout
     for name in [*HYPER_PARAMETERS, *own.values()]:
