@@ -29,7 +29,7 @@ So is one that the search found faster than the leader is confirmed to be: the b
 _SIZES = re.compile(r"^_MADE_FOR_\w+ = (?:functools\.cache\(\s*lambda (?P<names>[^:]*):(?P<asks>[^{]*))?", re.MULTILINE)
 """Begins the table of sizes in what the playbook takes over from torch.compile, also in what agents make of that as
 long as it goes by them; with the names of those that may be any, and what is asked of them."""
-LENGTHS = " With `stark.anyLength` (`--any-length`) lengths that vary have kernels too, where that can be."
+ANY_LENGTH = " With `stark.anyLength` (`--any-length`) lengths that vary have kernels too, where that can be."
 _WORDS = {"rows": "batch sizes", "length": "lengths"}
 _TEXT = re.compile(r'"\w+": \(\(\w+, \d+(, \d+)?\), \([^)]*\), torch\.(?(1)|int)')
 """An input in that table that may be a text, or a row of vectors, of one length."""
@@ -218,7 +218,7 @@ def gain_message(node: Node) -> str:
         told += f" Other {' and '.join(others)} run these kernels as well." if others else ""
         told += " Inputs of other sizes run your own forward."
         text = _TEXT.search(node.candidate.source, sizes.end())
-        told += LENGTHS if text and "length" not in (sizes["names"] or "") else ""
+        told += ANY_LENGTH if text and "length" not in (sizes["names"] or "") else ""
     return told
 
 

@@ -16,8 +16,8 @@ from stark_lsp.core.verdict import Environment, ErrorFigures, Interval, Swept, T
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.playbook.inductor.proposal import AsCompiled
 from stark_lsp.runs.finalists import (
+    ANY_LENGTH,
     FINALISTS,
-    LENGTHS,
     Confirmed,
     beats,
     confirm_best,
@@ -132,9 +132,9 @@ def test_who_gives_texts_is_told_how_other_lengths_are_served() -> None:
     kept = json.loads((Path(__file__).parents[1] / "data" / "inductor" / "any_norm.json").read_text())
     candidate = AsCompiled(make_problem("model.py", kept["text"], "Model"), kept["made"]).candidate
     verified = node(1, ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3)))
-    assert gain_message(replace(verified, candidate=candidate)).endswith(f"run your own forward.{LENGTHS}")
+    assert gain_message(replace(verified, candidate=candidate)).endswith(f"run your own forward.{ANY_LENGTH}")
     ids = replace(candidate, source='_MADE_FOR_0 = {"ids": ((4, 30), (30, 1), torch.int64)}\n')
-    assert gain_message(replace(verified, candidate=ids)).endswith(LENGTHS)
+    assert gain_message(replace(verified, candidate=ids)).endswith(ANY_LENGTH)
     image = replace(candidate, source='_MADE_FOR_0 = {"x": ((4, 3, 8, 8), (192, 64, 8, 1), torch.float32)}\n')
     assert gain_message(replace(verified, candidate=image)).endswith("run your own forward.")
 
