@@ -11,7 +11,7 @@ import contextlib
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from .call import Call
 from .conditions import LENGTH
 from .frames import NotTraceable
 from .rewrites.own import Own
-from .sizes import Sizes, lengths, ways
+from .sizes import Sizes, lengths, restrided, ways
 
 LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn")
 """How the names of a logger's methods begin that return nothing."""
@@ -161,14 +161,17 @@ def program(
     call.keep_settings()
     arguments, outputs = seen.calls[-runs]
     if sizes:
-        told = sizes.told(code, arguments, outputs, more.get("launches", ()))
+        launched = [[] if one is None else one for one in (launches, behind)[:runs]]
+        told = sizes.told(arguments, [code, *behind_it], launched)
         if told is None:
             return program(module, args, kwargs, path, recipe, way + 1)
         more["sizes"] = told
     more["lengths"] = bool(recipe.get("batch")) and LENGTH not in sizes.known and bool(lengths(call.inputs))
     if step:
         behind_gpu = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
-        more["backward"] = behind_gpu | step.found(behind_it[0], *seen.calls[-1], outputs, gradients)
+        more["backward"] = behind_gpu | step.found(
+            behind_it[0], *seen.calls[-1], outputs, gradients, sizes.names
+        )
     return {
         "code": code,
         "device": device,
@@ -249,6 +252,8 @@ class _Seen:
         self.nothing = False
         """Whether rewriting was asked for and fits nowhere."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
+        self._strides: dict[str, tuple[str, ...] | None] = {}
+        """Of what the program for forward gives, as expressions, by the names of its graph."""
         self.held: list[dict[str, Any]] = []
         """The tensors that each program holds, by name; in the order of its calls."""
         self.lines: set[int] = set()
@@ -277,7 +282,10 @@ class _Seen:
         if self.nothing and not self._recipe.get("backward"):
             raise ValueError("nothing is rewritten")
         graph.recompile()
-        made = self._inner(graph, inputs, **how)
+        (output,) = (node for node in graph.graph.nodes if node.op == "output")
+        names = [getattr(one, "name", "") for one in output.args[0]]
+        made = self._inner(graph, self._by_sizes(graph, inputs) if how.get("is_backward") else inputs, **how)
+        self._strides = dict(zip(names, getattr(made, "output_strides", None) or ()))
 
         def run(given: list[Any]) -> Any:
             arguments = list(given)
@@ -288,6 +296,14 @@ class _Seen:
 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
+
+    def _by_sizes(self, graph: Any, inputs: Sequence[Any]) -> list[Any]:
+        """Return inputs of the graph for backward with the strides that forward's program says.
+
+        AOT autograd knows them as the example's numbers, and fixes the sizes by these.
+        """
+        names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+        return [restrided(one, self._strides.get(name) or ()) for name, one in zip(names, inputs)]
 
 
 @contextlib.contextmanager

@@ -56,6 +56,7 @@ class Step:
         results: list[Any],
         outputs: list[Any],
         gradients: dict[str, torch.Tensor | None],
+        sizes: Mapping[Any, str],
     ) -> dict[str, Any]:
         """Return what is to be known of the program for backward.
 
@@ -67,6 +68,8 @@ class Step:
             of the one for forward.
         gradients
             What `back` returned.
+        sizes
+            Names of numbers that it may take; of others, which are products of these, it only has to have as many.
 
         Returns
         -------
@@ -89,7 +92,10 @@ class Step:
             raise NotTraceable("its gradients are not those that its program for backward returns")
         return {
             "code": code,
-            "arguments": [argument(value, names) for value in arguments],
+            "arguments": [
+                argument(value, names) if is_tensor(value) or not sizes else {"expression": sizes.get(value, "")}
+                for value in arguments
+            ],
             "gradients": {expression: made[one] for expression, one in asked.items()},
         }
 

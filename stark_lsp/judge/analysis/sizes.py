@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import torch.fx.experimental._config
+from torch.utils._sympy import functions
 
 from .conditions import LENGTH, ROWS, asked, renamed, together
 from .inductor_step import is_tensor, key
@@ -25,8 +26,8 @@ _LENGTHS = {2: (1,), 3: (1, 2), 4: (2,)}
 """Which dimension may be the length, by how many there are: of texts, of signals with channels first, of heads."""
 TRIED = 3
 """How many dimensions are tried as the length at most."""
-_MARKS = ("_dynamo_weak_dynamic_indices", "_has_dynamo_dim_marking")
-"""What `torch._dynamo.maybe_mark_dynamic` leaves on a tensor."""
+_MARKS = ("_dynamo_weak_dynamic_indices", "_dynamo_propagated_dynamic_indices", "_has_dynamo_dim_marking")
+"""What `torch._dynamo.maybe_mark_dynamic` leaves on a tensor, and compiling that is so marked."""
 _REDUCED = re.compile(r"_r\d?_?numel = ")
 """What a program has where it is reduced over a size that is not known: such kernels are slower, by 12 % at times."""
 HIGHEST = 65535
@@ -36,11 +37,14 @@ _RAISING = {"truediv": 1, "floordiv": 1, "mod": 1, "pow": 0, "sym_sqrt": 0}
 """What raises for some numbers, and which of its arguments has to be more than 0 so that it does not."""
 Inputs = Sequence[tuple[str, torch.Tensor]]
 """The tensors that a call is given, each with its expression in `forward`."""
+Layout = tuple[list[str], list[str]]
+"""Shape and strides of a tensor, as texts."""
 
 
 def ways(inputs: Inputs, recipe: Mapping[str, Any]) -> list[Sizes]:
     """Return which sizes to leave open, those that serve most first and none last; see `inductor.program`."""
-    if recipe.get("backward") or not recipe.get("batch"):
+    # Gradients of weights are sums over all rows, whose kernels are slower for any: they are for who wants that.
+    if not recipe.get("batch") or (recipe.get("backward") and not recipe.get("length")):
         return [Sizes([])]
     whole = Sizes(inputs)
     with_length = [Sizes(inputs, *one) for one in lengths(inputs)[:TRIED]] if recipe.get("length") else []
@@ -89,8 +93,8 @@ class Sizes:
         self._environments: dict[int, Any] = {}
         self._symbols: dict[str, str] = {}
         """Names by what Dynamo calls them."""
-        self._strides: list[list[str]] = []
-        """Of each argument of the program, as texts."""
+        self._layouts: list[list[Layout]] = []
+        """Of each argument, by program."""
         self._asks: list[str] = []
 
     def _named(self, one: torch.Tensor, lengths: Iterable[int]) -> dict[int, str]:
@@ -138,10 +142,11 @@ class Sizes:
         ValueError
             Not all are open any more.
         """
-        given = [node.meta.get("example_value") for node in graph.nodes if node.op == "placeholder"]
-        self._note(given)
+        self._note(_values(graph, "placeholder"))
         if self.known.keys() != {*self._symbols.values()}:
             raise ValueError("sizes that were to be any are one each")
+        if any(isinstance(value, _SYMBOLS) for value in _values(graph, "output")):
+            raise ValueError("it gives a number that comes of a size")
         for node in graph.nodes:
             if str(getattr(node.target, "__name__", node.target)).rstrip("_") == "squeeze" and node.args:
                 sizes = node.args[0].meta["example_value"].shape
@@ -166,9 +171,13 @@ class Sizes:
                 self._symbols[str(one.node.expr)] = self.names[one.node.hint]
         return found
 
-    def _spelled(self, size: Any) -> str:
-        """Return a size by the names; of what is not known, nothing."""
-        return renamed(size.node.expr, self._symbols) if isinstance(size, torch.SymInt) else str(int(size))
+    def _layout(self, one: torch.Tensor) -> Layout:
+        """Return shape and strides by the names; of what is not known, nothing."""
+
+        def spelled(size: Any) -> str:
+            return renamed(size.node.expr, self._symbols) if isinstance(size, torch.SymInt) else str(int(size))
+
+        return [spelled(size) for size in one.shape], [spelled(step) for step in one.stride()]
 
     @contextlib.contextmanager
     def asking(self, graph: torch.fx.Graph) -> Iterator[None]:
@@ -176,52 +185,67 @@ class Sizes:
         values = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
         self._environments |= {id(one.node.shape_env): one.node.shape_env for one in self._note(values)}
         for one in self._environments.values():
-            # Torch 2.13 calls it otherwise.
-            sizes = getattr(one, "backed_var_to_val", None) or one.var_to_val
-            called = {str(symbol): self.names.get(int(size)) for symbol, size in sizes.items()}
+            called = {str(symbol): self.names.get(int(size)) for symbol, size in _examples(one).items()}
             self._symbols |= {symbol: name for symbol, name in called.items() if name}
-        self._strides = [list(map(self._spelled, one.stride())) if is_tensor(one) else [] for one in values]
+        self._layouts.append([self._layout(one) if is_tensor(one) else ([], []) for one in values])
         with contextlib.ExitStack() as stack:
             for one in self._environments.values():
                 stack.enter_context(one.suppress_guards())
             yield
 
     def told(
-        self, code: str, arguments: Sequence[Any], outputs: Sequence[Any], launches: Sequence[dict[str, Any]]
+        self, arguments: Sequence[Any], codes: Sequence[str], launches: Sequence[Sequence[dict[str, Any]]]
     ) -> dict[str, Any] | None:
         """Return the example's `known`, `dims`, where the first of the inputs has each, `inputs`, for each input with
-        open sizes its `shape` and `stride` as texts, `symbols`, what `code` calls them, and what is `asked` of others.
+        open sizes its `shape` and `stride` as texts, `symbols`, what programs call them, what is `asked` of others, and
+        `back`, what `_back` returns.
 
-        None where a program that leaves less open is the better one, or the only one: this one may take other numbers,
-        or give some that come of a size. `launches` are those of `inductor_gpu.noting`.
+        None where a program that leaves less open is the better one, or the only one: this one may take other numbers.
+
+        Parameters
+        ----------
+        arguments
+            That the program was called with, and
+        codes, launches
+            of it and of that for backward, if there is one, their texts, and what `inductor_gpu.noting` noted.
         """
         guards = [one.expr for environment in self._environments.values() for one in environment.guards]
         told = [*self._asks, *(asked(one, self._symbols) for one in guards)]
-        asks = together([*told, *self._high(launches, code)], self.known)
+        told += [one for each, code in zip(launches, codes) for one in self._high(each, code)]
+        asks = together(told, self.known)
         try:
             served = all(any(eval(asks, others) for others in self._others(name)) for name in self.known)
         except ZeroDivisionError:
             return None
-        others_too = any(one not in self.names for one in arguments if not is_tensor(one))
-        numbers = others_too or any(one is not None and not is_tensor(one) for one in outputs)
-        # Who wants any length has kernels that are reduced over it.
-        slower = launches and LENGTH not in self.known and _REDUCED.search(code)
-        inputs = self._inputs(arguments)
+        numbers = any(one not in self.names for one in arguments if not is_tensor(one))
+        # Who wants any length has kernels that are reduced over it, and backward is written for nobody else.
+        slower = any(launches) and len(codes) == 1 and LENGTH not in self.known and _REDUCED.search(codes[0])
+        inputs, back = self._inputs(arguments, self._layouts[-len(codes)]), self._back(self._layouts[-1])
         if not served or numbers or slower or not self._environments or inputs is None:
             return None
-        known = all(one["fixed"] or one["lengths"] for one in launches)
+        if not all(one["fixed"] or one["lengths"] for each in launches for one in each):
+            return None
         dims = {name: dim for dim, name in self._dims[next(iter(inputs))].items()}
         made = {"known": self.known, "dims": dims, "inputs": inputs, "symbols": self._symbols, "asks": asks}
-        return made if known else None
+        if len(codes) == 1:
+            return made
+        return {**made, "back": back} if back else None
 
     def _others(self, name: str) -> list[dict[str, int]]:
         """Return other sizes of one name."""
         size = self.known[name]
         return [{**self.known, name: other} for other in {*range(1, 65), size + 1, 2 * size} - {size}]
 
-    def _inputs(self, arguments: Sequence[Any]) -> dict[str, Any] | None:
+    def _back(self, layouts: Sequence[Layout]) -> dict[str, Any]:
+        """Return where the program for backward has the sizes: `dims`, for each the place of an argument and which of
+        its dimensions; and of each argument the `strides` as texts. Nothing where some size is the whole of none."""
+        every = [(text, (place, dim)) for place, one in enumerate(layouts) for dim, text in enumerate(one[0])]
+        dims = {name: at for text, at in reversed(every) for name in self.known if name == text}
+        return {"dims": dims, "strides": [strides for _, strides in layouts]} if dims.keys() == self.known.keys() else {}
+
+    def _inputs(self, arguments: Sequence[Any], layouts: Sequence[Layout]) -> dict[str, Any] | None:
         """Return shape and strides of each input with open sizes; None where no size tells how far its numbers lie."""
-        strides = {key(one): stride for one, stride in zip(arguments, self._strides) if is_tensor(one)}
+        strides = {key(one): stride for one, (_, stride) in zip(arguments, layouts) if is_tensor(one)}
         found = {}
         for text, one in self._tensors.items():
             shape = [self._dims[text].get(dim, str(size)) for dim, size in enumerate(one.shape)]
@@ -245,6 +269,31 @@ class Sizes:
             counts = re.findall(rf"^ +{one['kernel']}_ynumel = (.+)$", code, re.MULTILINE)
             found += [f"{count} <= {most}" if (count := renamed(each, self._symbols)) else "False" for each in counts]
         return found
+
+
+def restrided(one: Any, strides: Sequence[str]) -> Any:
+    """Return a tensor of a graph with strides that come of sizes, as Inductor tells them; itself where they do not."""
+    environments = [size.node.shape_env for size in getattr(one, "shape", ()) if isinstance(size, torch.SymInt)]
+    if not environments or all(map(str.isdecimal, strides)) or any("//" in text or "%" in text for text in strides):
+        return one
+    examples = _examples(environments[0])
+    known = {str(symbol): symbol for symbol in examples} | {"min": functions.Min, "max": functions.Max}
+    made = [eval(text, dict(known)) for text in strides]
+    new = environments[0].create_symintnode
+    steps = [each if isinstance(each, int) else new(each, hint=int(each.xreplace(examples))) for each in made]
+    return one.as_strided(one.shape, steps)
+
+
+def _examples(environment: Any) -> dict[Any, Any]:
+    """Return the example's sizes by symbol; torch 2.13 calls them otherwise."""
+    return dict(getattr(environment, "backed_var_to_val", None) or environment.var_to_val)
+
+
+def _values(graph: torch.fx.Graph, op: str) -> list[Any]:
+    """Return what Dynamo knows of all that goes into a graph, or comes out of it."""
+    nodes = [node for node in graph.nodes if node.op == op]
+    nodes = nodes[0].all_input_nodes if op == "output" else nodes
+    return [node.meta.get("example_value") for node in nodes]
 
 
 def _product(sizes: Sequence[str]) -> str:

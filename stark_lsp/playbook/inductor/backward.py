@@ -13,6 +13,7 @@ from typing import Any
 from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.inductor import naming
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
+from stark_lsp.playbook.names import as_tuple
 
 _FUSED = re.compile(r"\b((?:cpp|triton_[a-z]{3})_)fused_")
 _GIVEN = re.compile(r"(out|gradient)\[(\d+)\]")
@@ -57,7 +58,8 @@ class Backward:
         given = made["backward"]
         launches = [{**one, "kernel": _apart(one["kernel"])} for one in given.get("launches", ())]
         self.made = {**made, **given, "launches": launches}
-        self.program = read(_apart(given["code"]))
+        sizes = made.get("sizes", {})
+        self.program = read(_apart(given["code"]), sizes.get("symbols", {}))
         self.names = {name: naming.short(name) for name in self.program.kernels}
         self.count = count
         returned = program.steps[-1].statement.value.elts  # type: ignore[attr-defined]
@@ -67,11 +69,14 @@ class Backward:
         """Which results of the program for forward it takes."""
         self._kept: list[str] = []
         self._laid: list[str] = []
-        for name, one in zip(self.program.arguments, self.made["arguments"], strict=True):
+        for number, (name, one) in enumerate(zip(self.program.arguments, self.made["arguments"], strict=True)):
+            if "shape" not in one:
+                continue  # a size
             kind, place = _GIVEN.fullmatch(one["expression"]).groups()  # type: ignore[union-attr]
             if kind == "gradient":
                 self.spelled[name] = f"gradient{place}"
-                laid = f"    gradient{place} = _stark_laid(gradient{place}, {tuple(one['stride'])})"
+                strides = sizes["back"]["strides"][number] if sizes else map(str, one["stride"])
+                laid = f"    gradient{place} = _stark_laid(gradient{place}, {as_tuple(list(strides))})"
                 self._laid += [laid] if laid not in self._laid else []
             else:
                 first = ast.unparse(returned[int(place)])
@@ -81,6 +86,12 @@ class Backward:
                     self._kept.append(kept)
         if len(self._laid) > len({line.split()[0] for line in self._laid}):
             raise CannotEmit("its program for backward takes a gradient in two layouts")
+        dims = sizes["back"]["dims"] if sizes else {}
+        self.sized = [
+            f"    {size} = {self.spelled[self.program.arguments[number]]}.shape[{dim}]"
+            for size, (number, dim) in dims.items()
+        ]
+        """Lines that read the sizes that may be any."""
         # No gradient flows into an integer.
         self._flows = [place for place in range(count) if f"gradient{place}" in self.spelled.values()]
         self.parameters = [*self._kept, *(f"gradient{place}" for place in self._flows)]

@@ -198,6 +198,8 @@ class _Arguments:
         self.expressions = [one["expression"] for one in (*self.inputs, *self.weights.values())]
         self.parameters = [called[expression] for expression in self.expressions]
         """Names of all, in the order in which they are passed, as are expressions."""
+        self.sized = [f"    {size} = {self.parameters[0]}.shape[{dim}]" for size, dim in self._dims.items()]
+        """Lines that read the sizes that may be any."""
 
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
         """Return constants that say what tensors the program was made for; `apart`, weights have one of their own.
@@ -298,7 +300,6 @@ def _method(
     """Return the method that runs the program; `ready` are lines before."""
     on_gpu = made["device"] == "cuda"
     launches = triton.by_step(program, made["launches"]) if on_gpu else [None] * len(program.steps)
-    dims = made.get("sizes", {"dims": {}})["dims"]
     lines = []
     for step, how in zip(program.steps, launches, strict=True):
         for item in ast.walk(step.statement):
@@ -306,14 +307,14 @@ def _method(
                 item.id = arguments.spelled.get(item.id, item.id)
         if how is not None:
             kernel = program.kernels[step.kernel]
-            lines.append(triton.launch(kernel, step, names[step.kernel], how, any_size=bool(dims)))
+            lines.append(triton.launch(kernel, step, names[step.kernel], how, any_size=bool(arguments.sized)))
         elif step.kernel:
             lines += cpp.call(step, names[step.kernel], program.kernels[step.kernel])
         else:
             text = ast.unparse(step.statement)
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
-    head = ["@staticmethod", *triton.wrapped(f"def {name}({', '.join(arguments.parameters)}):"), *ready]
-    head += [f"    {size} = {arguments.parameters[0]}.shape[{dim}]" for size, dim in dims.items()]
+    head = ["@staticmethod", *triton.wrapped(f"def {name}({', '.join(arguments.parameters)}):")]
+    head += [*arguments.sized, *ready]
     if on_gpu:
         first = f"    device = {arguments.parameters[0]}.device"
         return [*head, first, *(part[4:] for line in lines for part in triton.wrapped(" " * 8 + line))]

@@ -196,6 +196,9 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
         gone = [name for name in gone if ast.unparse(name) not in renamed.values()]
         return Step(ast.Delete(gone)) if gone else None
     if isinstance(statement, ast.Return):
+        if isinstance(statement.value, ast.Tuple):
+            # Sizes are among what is kept for backward, last.
+            statement.value.elts = [one for one in statement.value.elts if not _is_size(one)]
         return Step(_views(statement))
     value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
     if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) in SIZES:
@@ -225,6 +228,12 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
         return Step(ast.parse(text).body[0])
     _publicly(value, called)
     return Step(statement)
+
+
+def _is_size(node: ast.expr) -> bool:
+    """Whether something is one of `SIZES`, or comes of them alone."""
+    names = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+    return bool(names) and names <= {*SIZES, "min", "max"}
 
 
 def _publicly(value: ast.Call, called: str) -> None:
