@@ -29,7 +29,7 @@ So is one that the search found faster than the leader is confirmed to be: the b
 _SIZES = re.compile(r"^_MADE_FOR_\w+ = (?:functools\.cache\(\s*lambda (?P<names>[^:]*):(?P<asks>[^{]*))?", re.MULTILINE)
 """Begins the table of sizes in what the playbook takes over from torch.compile, also in what agents make of that as
 long as it goes by them; with the names of those that may be any, and what is asked of them."""
-ANY_LENGTH = " With `stark.anyLength` (`--any-length`) lengths that vary have kernels too, where that can be."
+ANY_LENGTH = " With `stark.anyLength` (`--any-length`) sizes that vary have kernels too, where that can be."
 _WORDS = {"rows": "batch sizes", "length": "lengths"}
 _TEXT = re.compile(r'"\w+": \(\(\w+, \d+(, \d+)?\), \([^)]*\), torch\.(?(1)|int)')
 """An input in that table that may be a text, or a row of vectors, of one length."""
@@ -159,9 +159,13 @@ def _standing(node: Node) -> tuple[bool, bool, float]:
 
 
 def _worth(node: Node) -> float:
-    """Return what a time is divided by to be compared: who serves other lengths as well may take `NEAR` longer."""
+    """Return what a time is divided by to be compared: who serves other lengths as well may take `NEAR` longer.
+
+    Half as much who serves other batches alone.
+    """
     sizes = _SIZES.search(node.candidate.source)
-    return 1 + NEAR if sizes and "length" in (sizes["names"] or "") else 1.0
+    names = sizes["names"] or "" if sizes else ""
+    return 1 + NEAR * (1.0 if "length" in names else 0.5 if names else 0.0)
 
 
 def _same(node: Node) -> bool:

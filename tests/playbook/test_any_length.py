@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +24,7 @@ from stark_lsp.playbook.inductor.proposal import AsCompiled
 
 from .conftest import REFERENCE, Bench, close
 from .playbook_cases import HEAD
-from .written import Written, gradients, write
+from .written import STEP, Written, gradients, trained, write
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
@@ -135,6 +136,59 @@ def test_it_serves_other_lengths(name: str, bench: Callable[..., Bench]) -> None
             torch.testing.assert_close(other, expected, rtol=1e-4, atol=1e-5)
 
 
+TRAINED: dict[str, tuple[str, str, Callable[[int, int], list[Any]], list[tuple[int, int]]]] = {
+    "a text and its loss": (
+        LANGUAGE.replace("ids):", "ids, wanted):").replace(
+            "return self.out((w @ v).transpose(1, 2).reshape(B, T, C) + x)",
+            "y = self.out((w @ v).transpose(1, 2).reshape(B, T, C) + x)\n"
+            "        return y, F.cross_entropy(y.flatten(0, 1), wanted.flatten())",
+        ),
+        "torch.randint(0, 100, (3, 24)), torch.randint(0, 100, (3, 24))",
+        lambda b, t: [torch.randint(0, 100, (b, t)), torch.randint(0, 100, (b, t))],
+        [(2, 24), (3, 7), (5, 64), (3, 24)],
+    ),
+    "second input": (*CASES["second input"][:3], [(2, 5), (3, 7), (7, 9), (6, 5)]),
+    # The length is the number of features, so that the batch alone is any.
+    "rows and statistics": (
+        """
+    def __init__(self):
+        super().__init__()
+        self.a, self.n, self.b = nn.Linear(30, 64), nn.BatchNorm1d(64), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return F.log_softmax(self.b(F.relu(self.n(self.a(x)))), -1)
+""",
+        "torch.randn(16, 30)",
+        lambda b, _: [torch.randn(b, 30)],
+        [(2, 0), (5, 0), (40, 0), (16, 0)],
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.parametrize("name", TRAINED)
+def test_it_trains_at_other_sizes(name: str, bench: Callable[..., Bench]) -> None:
+    body, inputs, others, every = TRAINED[name]
+    one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
+    made = trained(one, {**ANY, **STEP})
+    for given in [others(*sizes) for sizes in every]:
+        with made.by_kernels(method="_backward"):
+            found = gradients(made.new, given)
+        for expected, other in zip(gradients(one.model, given), found, strict=True):
+            torch.testing.assert_close(other, expected, rtol=1e-4, atol=1e-4)
+    close(dict(one.model.named_buffers()), dict(made.new.named_buffers()))
+
+
+def test_a_size_that_is_returned_is_known(bench: Callable[..., Bench]) -> None:
+    body = "    def forward(self, x):\n        return torch.tanh(x) * x, x.shape[1]\n"
+    one = bench(f"{HEAD}class Model(nn.Module):\n{body}\n\ndef get_inputs():\n    return [torch.randn(4, 12)]\n")
+    made = trained(one, {**ANY, **STEP})
+    for x in (torch.randn(4, 12), torch.randn(4, 7)):
+        with made.by_kernels(x.shape[1] == 12):
+            close(one.model(x), made.new(x))
+
+
 @pytest.mark.slow
 @pytest.mark.ci
 def test_all_else_runs_the_original(bench: Callable[..., Bench]) -> None:
@@ -191,6 +245,32 @@ def test_it_serves_other_lengths_on_a_gpu(kernels: tuple[tuple[str, str], ...], 
                 new(ids)
     with torch.no_grad(), written.by_kernels(False), pytest.raises((IndexError, RuntimeError)):
         new(torch.randint(0, 100, (4, 513)))  # on the CPU: an index out of bounds would end the process
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("kernels", [(), (("launch", "replayed"),)], ids=["as compiled", "two graphs"])
+def test_it_trains_at_other_sizes_on_a_gpu(kernels: tuple[tuple[str, str], ...], bench: Callable[..., Bench]) -> None:
+    body = TRAINED["a text and its loss"][0].replace("C=48, H=4, L=64", "C=256, H=4, L=512")
+    inputs = "torch.randint(0, 100, (4, 200)), torch.randint(0, 100, (4, 200))"
+    one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
+    one.model.cuda().train()
+    one.inputs[:] = [x.cuda() for x in one.inputs]
+    design = Design(recipes.STRATEGY, kernels)
+    recipe = {**recipes.Switches(any_length=True).recipe(design), **STEP}
+    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
+    assert {*made["sizes"]["known"]} == {ROWS, LENGTH}
+    proposal = AsCompiled(one.problem, made, design)
+    new = one.build(proposal.candidate).cuda().train()
+    new.load_state_dict(one.model.state_dict())
+    written = Written(one, proposal, new)
+    for rows, length in ((4, 200), (4, 200), (2, 100), (5, 2), (3, 333), (4, 201), (8, 512), (4, 200)):
+        given = [torch.randint(0, 100, (rows, length), device="cuda") for _ in range(2)]
+        replayed = bool(kernels) and (rows, length) == (4, 200)
+        with contextlib.nullcontext() if replayed else written.by_kernels(method="_backward"):
+            found = gradients(new, given)
+        for expected, other in zip(gradients(one.model, given), found, strict=True):
+            torch.testing.assert_close(other, expected, rtol=2e-3, atol=2e-3 * float(expected.abs().max()))
 
 
 @pytest.mark.slow
@@ -251,7 +331,8 @@ def test_what_may_be_a_length() -> None:
     assert found((1, 30)) == [{LENGTH: 30}, {}]
     assert found((1, 1, 1)) == found(()) == [{}]
     assert len(found((4, 5, 6), (4, 7, 8))) == sizes.TRIED + 2
-    assert [one.known for one in sizes.ways([("x", torch.empty(4, 30))], {**ANY, "backward": True})] == [{}]
+    # In training nothing is left open for who does not want it.
+    assert [one.known for one in sizes.ways([("x", torch.empty(4, 30))], {"batch": True, **STEP})] == [{}]
 
 
 @given(
@@ -316,7 +397,7 @@ def test_it_is_an_attempt_of_its_own_where_kernels_are_faster(bench: Callable[..
     assert "lambda rows=0:" in plain.candidate.source
     child = one.attempt(plain)
     assert child.plan is not None
-    assert child.plan.title == "Serve inputs of other lengths as well"
+    assert child.plan.title == "Serve inputs of other sizes as well"
     assert "lambda rows=0, length=0:" in child.candidate.source
     with pytest.raises(NothingToPropose):
         one.plan(plain)

@@ -72,10 +72,10 @@ def write(one: Bench, recipe: dict[str, Any] | None = None) -> Written:
     return Written(one, proposal, one.build(proposal.candidate))
 
 
-def trained(one: Bench) -> Written:
+def trained(one: Bench, recipe: dict[str, Any] = STEP) -> Written:
     """Write the candidate of a module in training mode."""
     one.model.train()
-    made = write(one, STEP)
+    made = write(one, recipe)
     made.new.train()
     made.new.load_state_dict(one.model.state_dict())
     return made

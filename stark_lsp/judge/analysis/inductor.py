@@ -169,9 +169,7 @@ def program(
     more["lengths"] = bool(recipe.get("batch")) and LENGTH not in sizes.known and bool(lengths(call.inputs))
     if step:
         behind_gpu = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
-        more["backward"] = behind_gpu | step.found(
-            behind_it[0], *seen.calls[-1], outputs, gradients, sizes.names
-        )
+        more["backward"] = behind_gpu | step.found(behind_it[0], *seen.calls[-1], outputs, gradients, sizes.names)
     return {
         "code": code,
         "device": device,

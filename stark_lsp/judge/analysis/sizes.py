@@ -198,7 +198,7 @@ class Sizes:
     ) -> dict[str, Any] | None:
         """Return the example's `known`, `dims`, where the first of the inputs has each, `inputs`, for each input with
         open sizes its `shape` and `stride` as texts, `symbols`, what programs call them, what is `asked` of others, and
-        `back`, what `_back` returns.
+        the `strides` of each argument of the program for backward, if there is one, as texts.
 
         None where a program that leaves less open is the better one, or the only one: this one may take other numbers.
 
@@ -220,28 +220,19 @@ class Sizes:
         numbers = any(one not in self.names for one in arguments if not is_tensor(one))
         # Who wants any length has kernels that are reduced over it, and backward is written for nobody else.
         slower = any(launches) and len(codes) == 1 and LENGTH not in self.known and _REDUCED.search(codes[0])
-        inputs, back = self._inputs(arguments, self._layouts[-len(codes)]), self._back(self._layouts[-1])
+        inputs = self._inputs(arguments, self._layouts[-len(codes)])
         if not served or numbers or slower or not self._environments or inputs is None:
             return None
         if not all(one["fixed"] or one["lengths"] for each in launches for one in each):
             return None
         dims = {name: dim for dim, name in self._dims[next(iter(inputs))].items()}
         made = {"known": self.known, "dims": dims, "inputs": inputs, "symbols": self._symbols, "asks": asks}
-        if len(codes) == 1:
-            return made
-        return {**made, "back": back} if back else None
+        return {**made, "strides": [strides for _, strides in self._layouts[-1]]} if len(codes) > 1 else made
 
     def _others(self, name: str) -> list[dict[str, int]]:
         """Return other sizes of one name."""
         size = self.known[name]
         return [{**self.known, name: other} for other in {*range(1, 65), size + 1, 2 * size} - {size}]
-
-    def _back(self, layouts: Sequence[Layout]) -> dict[str, Any]:
-        """Return where the program for backward has the sizes: `dims`, for each the place of an argument and which of
-        its dimensions; and of each argument the `strides` as texts. Nothing where some size is the whole of none."""
-        every = [(text, (place, dim)) for place, one in enumerate(layouts) for dim, text in enumerate(one[0])]
-        dims = {name: at for text, at in reversed(every) for name in self.known if name == text}
-        return {"dims": dims, "strides": [strides for _, strides in layouts]} if dims.keys() == self.known.keys() else {}
 
     def _inputs(self, arguments: Sequence[Any], layouts: Sequence[Layout]) -> dict[str, Any] | None:
         """Return shape and strides of each input with open sizes; None where no size tells how far its numbers lie."""

@@ -32,6 +32,8 @@ _REPLAYED = {
 """,
 }
 """What is otherwise where both are CUDA graphs."""
+FIRST = "first"
+"""The name of the module's first input, which tells the sizes that may be any."""
 
 
 def _apart(text: str) -> str:
@@ -75,8 +77,10 @@ class Backward:
             kind, place = _GIVEN.fullmatch(one["expression"]).groups()  # type: ignore[union-attr]
             if kind == "gradient":
                 self.spelled[name] = f"gradient{place}"
-                strides = sizes["back"]["strides"][number] if sizes else map(str, one["stride"])
-                laid = f"    gradient{place} = _stark_laid(gradient{place}, {as_tuple(list(strides))})"
+                strides = sizes["strides"][number] if sizes else list(map(str, one["stride"]))
+                if not all(strides):
+                    raise CannotEmit("it is not told how a gradient lies")
+                laid = f"    gradient{place} = _stark_laid(gradient{place}, {as_tuple(strides)})"
                 self._laid += [laid] if laid not in self._laid else []
             else:
                 first = ast.unparse(returned[int(place)])
@@ -86,15 +90,12 @@ class Backward:
                     self._kept.append(kept)
         if len(self._laid) > len({line.split()[0] for line in self._laid}):
             raise CannotEmit("its program for backward takes a gradient in two layouts")
-        dims = sizes["back"]["dims"] if sizes else {}
-        self.sized = [
-            f"    {size} = {self.spelled[self.program.arguments[number]]}.shape[{dim}]"
-            for size, (number, dim) in dims.items()
-        ]
+        # What it takes may have no dimension that is a size alone.
+        self.sized = [f"    {size} = {FIRST}.shape[{dim}]" for size, dim in sizes.get("dims", {}).items()]
         """Lines that read the sizes that may be any."""
         # No gradient flows into an integer.
         self._flows = [place for place in range(count) if f"gradient{place}" in self.spelled.values()]
-        self.parameters = [*self._kept, *(f"gradient{place}" for place in self._flows)]
+        self.parameters = [*[FIRST][: len(self.sized)], *self._kept, *(f"gradient{place}" for place in self._flows)]
 
     def returning(self, expressions: Sequence[str]) -> None:
         """Have the program return the gradients of these, None for those that it has none of."""
@@ -113,5 +114,6 @@ class Backward:
         text = handwritten.written("trained").replace("HAD", repr(tuple(one in known for one in expressions)))
         for plain, other in _REPLAYED.items() if replayed else ():
             text = text.replace(plain, other)
+        text = text.replace("run(*kept", "run(tensors[0], *kept") if self.sized else text
         text = text.replace("SAVED", repr(tuple(self.saved))).replace("COUNT", str(self.count))
         return text.replace("FLOWS", repr(tuple(self._flows)))

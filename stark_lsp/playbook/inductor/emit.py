@@ -19,7 +19,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.emit import assemble
 from stark_lsp.playbook.inductor import cpp, graphs, guards, naming, triton
-from stark_lsp.playbook.inductor.backward import Backward
+from stark_lsp.playbook.inductor.backward import FIRST, Backward
 from stark_lsp.playbook.inductor.reader import SIZES, CannotEmit, Program, open_part, program_of
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.names import as_tuple
@@ -27,7 +27,7 @@ from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, ren
 
 MOST = 1_000_000
 """So many characters a program may have that anybody is to keep in a file."""
-_OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
+_OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice", FIRST)
 """Names that a program uses otherwise."""
 _ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.")
 """What a program has that rounds to TF32."""
@@ -110,7 +110,7 @@ def emit(
         rows = triton.rows(kernels, helpers, names_of, own) if kernels or own else []
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
         ready = []
-        shared = [graphs.text(back=back is not None)] if replayed else []
+        shared = [graphs.text(back=back is not None, sized=back is not None and bool(back.sized))] if replayed else []
         imports += ["functools", *(["importlib.util"] if rows else []), *(graphs.IMPORTS if replayed else [])]
     else:
         text = cpp.source(kernels, made["capability"], names_of)

@@ -21,10 +21,12 @@ from stark_lsp.playbook.names import as_tuple
 IMPORTS = ["_thread", "weakref"]
 
 
-def text(*, back: bool) -> str:
-    """Return what replaying needs; with `back`, for backward too."""
+def text(*, back: bool, sized: bool = False) -> str:
+    """Return what replaying needs; with `back`, for backward too, which takes the first input if it is `sized`."""
     made = written("graph")
-    return made if back else re.sub(r"\n    def back\(.*?\n\n\n", "\n\n", made, flags=re.DOTALL)
+    if back:
+        return made.replace("run(*x", "run(self.given[0], *x") if sized else made
+    return re.sub(r"\n    def back\(.*?\n\n\n", "\n\n", made, flags=re.DOTALL)
 
 
 def methods(inputs: Sequence[Mapping[str, Any]], back: Backward | None, made: Mapping[str, Any]) -> list[str]:

@@ -177,7 +177,7 @@ SWITCHES = (
     Switch(LAUNCH, "replayed", "Launch all kernels as one CUDA graph", "launch", replayed=True),
     Switch(LAUNCH, "captured", "Launch PyTorch's own kernels as one CUDA graph", "captured", replayed=True, plain=True),
     Switch(PRODUCTS, "bf16x6", "Take products of float32 on tensor cores, in six bfloat16 parts", PRODUCTS, _TRITON),
-    Switch(LENGTHS, "any", "Serve inputs of other lengths as well", LENGTHS),
+    Switch(LENGTHS, "any", "Serve inputs of other sizes as well", LENGTHS),
 )
 
 
