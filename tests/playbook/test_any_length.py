@@ -172,10 +172,10 @@ def test_it_trains_at_other_sizes(name: str, bench: Callable[..., Bench]) -> Non
     body, inputs, others, every = TRAINED[name]
     one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
     made = trained(one, {**ANY, **STEP})
-    for given in [others(*sizes) for sizes in every]:
+    for x in [others(rows, length) for rows, length in every]:
         with made.by_kernels(method="_backward"):
-            found = gradients(made.new, given)
-        for expected, other in zip(gradients(one.model, given), found, strict=True):
+            found = gradients(made.new, x)
+        for expected, other in zip(gradients(one.model, x), found, strict=True):
             torch.testing.assert_close(other, expected, rtol=1e-4, atol=1e-4)
     close(dict(one.model.named_buffers()), dict(made.new.named_buffers()))
 
@@ -351,6 +351,8 @@ def test_conditions_on_two_sizes_become_one(times: int, limits: list[int], table
         "(length == length or length == 1)",
         "length < length * rows",
         "3 * rows * length > 7",
+        f"{times} * ((6 + rows) // 7) <= {limits[0]}",
+        f"{times} * ((4 + length * rows) // 5) <= {limits[0]}",
         "rows != -4",
         "rows == rows",
         "rows > 1",

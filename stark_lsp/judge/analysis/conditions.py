@@ -13,6 +13,8 @@ ROWS, LENGTH = "rows", "length"
 _BOUND = re.compile(rf"(?:(\d+) \* )?({ROWS}|{LENGTH}) ([<>]=?|!=) (-?\d+)")
 _PRODUCT = re.compile(rf"(?:(\d+) \* )?(?:{ROWS} \* {LENGTH}|{LENGTH} \* {ROWS}) (<=|>) (\d+)")
 _WITHIN = re.compile(rf"(?:({ROWS}|{LENGTH}) == )?(min\((\d+), ({ROWS}|{LENGTH})\))(?: == ({ROWS}|{LENGTH}))?")
+_PIECES = re.compile(rf"(\d+) \* \(\((\d+) \+ ((?:{ROWS}|{LENGTH})(?: \* (?:{ROWS}|{LENGTH}))?)\) // (\d+)\) <= (\d+)")
+"""So many times the number of pieces of one length."""
 _MORE = re.compile(rf"({ROWS}|{LENGTH}) < (?:({ROWS}|{LENGTH}) \* ({ROWS}|{LENGTH}))")
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 _ARITHMETIC = (
@@ -30,6 +32,8 @@ def together(asks: list[str], names: Iterable[str]) -> str:
     for one in [*asks, *(f"{found[4]} <= {found[3]}" for found in within)]:
         for found in within:
             one = one.replace(found[2], found[4])
+        if (found := _PIECES.fullmatch(one)) and int(found[2]) == int(found[4]) - 1:
+            one = f"{found[3]} <= {int(found[5]) // int(found[1]) * int(found[4])}"
         if (found := _BOUND.fullmatch(one)) and found[2] in bounds:
             bounds[found[2]].add(int(found[1] or 1), found[3], int(found[4]))
         elif (found := _PRODUCT.fullmatch(one)) and found[2] == "<=":

@@ -300,8 +300,10 @@ class _Seen:
 
         AOT autograd knows them as the example's numbers, and fixes the sizes by these.
         """
-        names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-        return [restrided(one, self._strides.get(name) or ()) for name, one in zip(names, inputs)]
+        nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        return [
+            restrided(one, node.meta.get("val"), self._strides.get(node.name) or ()) for node, one in zip(nodes, inputs)
+        ]
 
 
 @contextlib.contextmanager

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 import torch.fx.experimental._config
-from torch.utils._sympy import functions
 
 from .conditions import LENGTH, ROWS, asked, renamed, together
 from .inductor_step import is_tensor, key
@@ -262,17 +261,14 @@ class Sizes:
         return found
 
 
-def restrided(one: Any, strides: Sequence[str]) -> Any:
-    """Return a tensor of a graph with strides that come of sizes, as Inductor tells them; itself where they do not."""
-    environments = [size.node.shape_env for size in getattr(one, "shape", ()) if isinstance(size, torch.SymInt)]
-    if not environments or all(map(str.isdecimal, strides)) or any("//" in text or "%" in text for text in strides):
+def restrided(one: Any, known: Any, strides: Sequence[str]) -> Any:
+    """Return a tensor as a graph knows it, with strides that come of sizes, if these are what Inductor tells of it."""
+    from torch.utils._sympy.printers import PythonPrinter
+
+    if not isinstance(known, torch.Tensor):
         return one
-    examples = _examples(environments[0])
-    known = {str(symbol): symbol for symbol in examples} | {"min": functions.Min, "max": functions.Max}
-    made = [eval(text, dict(known)) for text in strides]
-    new = environments[0].create_symintnode
-    steps = [each if isinstance(each, int) else new(each, hint=int(each.xreplace(examples))) for each in made]
-    return one.as_strided(one.shape, steps)
+    told = [PythonPrinter().doprint(s.node.expr) if isinstance(s, torch.SymInt) else str(s) for s in known.stride()]
+    return known if told == [*strides] else one
 
 
 def _examples(environment: Any) -> dict[Any, Any]:

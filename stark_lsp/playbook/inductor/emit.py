@@ -122,6 +122,9 @@ def emit(
     held, makers = _held(program, arguments, tag)
     behind, more = _held(back.program, back, tag) if back else ([], [])
     imports += ["functools"] if held or behind or "sizes" in made else []
+    steps = [one.statement for each in (program, back and back.program) if each for one in each.steps]
+    used = {item.id for step in steps for item in ast.walk(step) if isinstance(item, ast.Name)}
+    imports += ["math"] if "math" in used else []
     whole = [
         *(f"import {name}" for name in [*sorted({*imports}), "torch"]),
         "",

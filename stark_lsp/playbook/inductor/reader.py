@@ -24,7 +24,7 @@ _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
 SIZES = ("rows", "length")
 """What sizes are called that may be any: of the first dimension that inputs have in common, and of one more."""
-_KNOWN = {"torch", "min", "max", *SIZES, "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
+_KNOWN = {"torch", "math", "min", "max", *SIZES, "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
