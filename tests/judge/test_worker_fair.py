@@ -83,6 +83,32 @@ def test_a_size_that_is_built_in_is_found(tmp_path: Path, body: str, words: str)
     assert words in message
 
 
+BOUND = """\
+class Bound(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return torch.tanh(x * weight).mean(1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        slope = (1 - torch.tanh(x * weight) ** 2) * gradient[:, None] / {length}
+        return slope * weight, (slope * x).sum((0, 1))
+"""
+
+
+@pytest.mark.parametrize(("length", "status"), [("x.shape[1]", "OK"), ("24", "WRONG_RESULT")])
+def test_a_length_that_is_built_into_backward_is_found(tmp_path: Path, length: str, status: str) -> None:
+    init, inputs = "self.weight = nn.Parameter(torch.rand(10) + 0.5)", "torch.randn(16, 24, 10)"
+    body = "return torch.tanh(x * self.weight).mean(1)"
+    reference = make_reference(tmp_path / "r", body, inputs, init=init, mode="training")
+    body, before = "return Bound.apply(x, self.weight)", BOUND.format(length=length)
+    found, message = finding(reference, tmp_path / "c", body, init=init, before=before)
+    assert found == status, message
+    assert ("with 12 instead of 24" in message) is (status != "OK")
+
+
 def test_what_only_one_length_fits_has_no_other(tmp_path: Path) -> None:
     init = "self.lin = nn.Linear(24, 24)\nself.places = nn.Parameter(torch.randn(8, 24))"
     reference = make_reference(tmp_path / "r", "return self.lin(x) + self.places", "torch.randn(4, 8, 24)", init=init)

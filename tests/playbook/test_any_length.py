@@ -172,6 +172,7 @@ def test_it_trains_at_other_sizes(name: str, bench: Callable[..., Bench]) -> Non
     body, inputs, others, every = TRAINED[name]
     one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
     made = trained(one, {**ANY, **STEP})
+    assert "min(64, length)" not in made.proposal.candidate.source
     for x in [others(rows, length) for rows, length in every]:
         with made.by_kernels(method="_backward"):
             found = gradients(made.new, x)

@@ -423,6 +423,23 @@ def test_where_launches_take_long_they_become_one_graph_first(bench: Callable[..
     assert read_design(one.attempt(one.nodes[1]).candidate.source) == GRAPH, "and on what waits"
 
 
+def test_where_no_graph_can_be_captured_kernels_are_launched_and_so_is_backward() -> None:
+    space: dict[str, Any] = {"torch": torch, "types": SimpleNamespace, "functools": functools}
+    passed = ["backward", "captured", "plain"]
+    text = guards.text("cuda", parts=False, trained="_StarkTrained = Trained", passed=passed, weights=False)
+    given: list[Any] = []
+    space["Trained"] = SimpleNamespace(apply=lambda launched, backward, *others: given.extend((launched(), backward)))
+    exec(text.replace('device.type != "cuda"', "False"), space)
+    space["_stark_capability"] = lambda device: (9, 0)
+    x = torch.zeros(2, requires_grad=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "current_device", lambda: None)
+        made_for = {"x": (x.shape, x.stride(), x.dtype)}
+        space["_stark_run"](None, "back", lambda tensors: None, lambda x: (x + 1,), None, (x,), (), made_for, (9, 0))
+    (out, graph, turn), backward = given
+    assert (out[0].tolist(), graph, turn, backward) == ([1.0, 1.0], None, 0, "back")
+
+
 def test_a_module_in_another_mode_is_looked_at_once() -> None:
     counted: list[bytes] = []
 

@@ -103,14 +103,16 @@ class SpecialCases:
             *special.specials(arguments, names, fixed, size, ties=floating),
             *lengths.lengths(arguments),
         ]
+        shorter = self._trial() if reference.mode == modules.TRAINING else screen
         for number, variant in enumerate(variants):
-            if variant.screened and screen is None:
+            first = shorter if variant.kind is CaseKind.LENGTH else screen
+            if variant.screened and first is None:
                 continue
             if len(reference.special) >= room or watch.seconds() > SECONDS:
                 if room < MOST or len(reference.special) < room:
                     self._note_missing([variant.kind for variant in variants[number:]])
                 break
-            self._try(variant, screen if variant.screened else None)
+            self._try(variant, first if variant.screened else None)
 
     def _try(self, variant: special.Special, screen: Exact | None) -> None:
         """Add the first alternative of a variant that is fair, and the first one before it that has to be finite."""
@@ -199,9 +201,14 @@ class SpecialCases:
             return None
         if reference.device == "cpu":
             return self._exact
+        return self._trial()
+
+    def _trial(self) -> Exact | None:
+        """Return what makes calls without backward on the CPU."""
         if self._operators is None or self._operators.flops > SCREEN_FLOPS:
             return None
-        return Exact(reference.module, "cpu", reference.mode, lambda text: None, reference.state)
+        mode = "eval" if self.reference.mode == modules.TRAINING else self.reference.mode
+        return Exact(self.reference.module, "cpu", mode, lambda text: None, self.reference.state)
 
     def _fair(self, variant: special.Special, words: str, make: Callable[[], Any], screen: Exact | None) -> Case | None:
         """Return the case of a variant, None unless it is a fair one."""
@@ -216,6 +223,8 @@ class SpecialCases:
             results = screen.run(arguments)
             if results is None:
                 return None
+            if reference.mode == modules.TRAINING:
+                results = None  # they are no gradients
         try:
             case = reference.case(variant.kind, words, arguments, f"special{len(reference.special)}.raw")
             again, _, _ = reference.call(case.inputs_path, case.cotangents_path, keep=False)

@@ -61,7 +61,7 @@ class Backward:
         launches = [{**one, "kernel": _apart(one["kernel"])} for one in given.get("launches", ())]
         self.made = {**made, **given, "launches": launches}
         sizes = made.get("sizes", {})
-        self.program = read(_apart(given["code"]), sizes.get("symbols", {}))
+        self.program = read(_apart(given["code"]), sizes)
         self.names = {name: naming.short(name) for name in self.program.kernels}
         self.count = count
         returned = program.steps[-1].statement.value.elts  # type: ignore[attr-defined]

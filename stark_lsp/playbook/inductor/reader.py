@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
 SIZES = ("rows", "length")
 """What sizes are called that may be any: of the first dimension that inputs have in common, and of one more."""
 _KNOWN = {"torch", "math", "min", "max", *SIZES, "device", *(f"_stark_{name}" for name in handwritten.NAMES)}
+_MOST = re.compile(rf"(?<![*+-] )\b({'|'.join(SIZES)}) <= (\d+)(?! [*+-])")
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
@@ -65,13 +66,13 @@ class Program:
     """Tensors that it holds by name, each as `torch.tensor(…)`."""
 
 
-def read(code: str, symbols: Mapping[str, str] = MappingProxyType({})) -> Program:
+def read(code: str, sizes: Mapping[str, Any] = MappingProxyType({})) -> Program:
     """Read a program.
 
     Parameters
     ----------
-    symbols
-        The names of `SIZES` by what it calls them.
+    sizes
+        What `judge/analysis/sizes.py` tells of those that may be any, if some may.
 
     Raises
     ------
@@ -88,9 +89,13 @@ def read(code: str, symbols: Mapping[str, str] = MappingProxyType({})) -> Progra
     for one in tree.body:
         if isinstance(one, ast.Assign) and ast.unparse(one.value).startswith("torch.tensor("):
             program.numbers |= {name: ast.unparse(one.value) for name in map(ast.unparse, one.targets) if name in used}
-    renamed = dict(symbols)
+    renamed = dict(sizes.get("symbols", {}))
+    # The example's may be less than the most there may be, which programs take into account all the same.
+    within = {f"min({most}, {name})": name for name, most in _MOST.findall(sizes.get("asks", ""))}
     for statement in body:
         step = _step(statement, renamed, kernels)
+        if step is not None and within:
+            step = replace(step, statement=_Within(within).visit(step.statement))
         if step is not None:
             program.steps.append(step)
     if not program.steps or not isinstance(program.steps[-1].statement, ast.Return):
@@ -108,7 +113,7 @@ def program_of(made: Mapping[str, Any]) -> Program:
     """
     if not made["code"]:
         return Program(tuple(f"arg{place}" for place in range(len(made["arguments"]))))
-    return read(made["code"], made.get("sizes", {}).get("symbols", {}))
+    return read(made["code"], made.get("sizes", {}))
 
 
 def open_part(made: Mapping[str, Any]) -> str:
@@ -290,6 +295,17 @@ def _row(bias: ast.expr) -> ast.expr:
 
 def _name(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
+
+
+class _Within(ast.NodeTransformer):
+    """Puts a size in the place of the smaller one of it and the most that it may be."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        name = self._names.get(ast.unparse(node))
+        return self.generic_visit(node) if name is None else ast.Name(name, ast.Load())  # type: ignore[return-value]
 
 
 class _Renamed(ast.NodeTransformer):

@@ -164,8 +164,8 @@ SETTINGS: tuple[Setting, ...] = (
         "anyLength",
         "boolean",
         False,
-        "Whether the playbook writes kernels that serve other lengths, of texts say, than those of the inputs as well; "
-        "at the inputs' own they may be slower.",
+        "Whether the playbook writes kernels that serve other lengths, of texts say, than those of the inputs as well, "
+        "and in training other batch sizes; at the inputs' own they may be slower.",
     ),
     Setting("seed", "integer", 0, "Seed of every random choice of the search.", low=0),
     Setting("compileBaseline", "boolean", True, "Whether to time torch.compile as well, to compare with."),
