@@ -148,6 +148,20 @@ TRAINED: dict[str, tuple[str, str, Callable[[int, int], list[Any]], list[tuple[i
         [(2, 24), (3, 7), (5, 64), (3, 24)],
     ),
     "second input": (*CASES["second input"][:3], [(2, 5), (3, 7), (7, 9), (6, 5)]),
+    # Sizes of one are left out for it; and a weight is called as what flows in.
+    "without the first": (
+        """
+    def __init__(self):
+        super().__init__()
+        self.l, self.gradient0 = nn.Linear(16, 16), nn.Parameter(torch.rand(16))
+
+    def forward(self, x):
+        return torch.tanh(self.l(x))[:, 1:] * self.gradient0
+""",
+        "torch.randn(4, 12, 16)",
+        lambda b, t: [torch.randn(b, t, 16)],
+        [(2, 12), (4, 20), (3, 7), (4, 12)],
+    ),
     # The length is the number of features, so that the batch alone is any.
     "rows and statistics": (
         """

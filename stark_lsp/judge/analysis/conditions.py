@@ -69,7 +69,7 @@ class _Bounds:
     def __str__(self) -> str:
         while self.first in self._without:
             self.first += 1
-        known = self._last < math.inf
+        known = self._last < 1 << 62  # further ones are those of numbers alone
         bounds = f"{self.first} <= {self._name} <= {self._last}" if known else f"{self._name} >= {self.first}"
         return " and ".join([bounds, *(f"{self._name} != {one}" for one in sorted(self._without) if one > self.first)])
 

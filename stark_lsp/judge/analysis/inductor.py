@@ -53,6 +53,7 @@ def program(
     path: str = "",
     recipe: Mapping[str, Any] | None = None,
     way: int = 0,
+    ones: bool = True,
 ) -> dict[str, Any]:
     """Return Inductor's program for one call of a module as JSON values.
 
@@ -73,7 +74,9 @@ def program(
         `length` for those of one more, such as a text's.
         `own` has the user's rewrites, the text of a file by the name that stands among `rewrites`.
     way
-        Which of `sizes.ways` is the first to be tried.
+        Which of `sizes.ways` is the first to be tried, and
+    ones
+        whether for sizes of one first.
 
     Returns
     -------
@@ -125,7 +128,7 @@ def program(
     torch.compiler.reset()
     try:
         how = _written_only() if device == "cpu" else inductor_gpu.by(recipe)
-        with torch.set_grad_enabled(step is not None), _anew(), how, sizes.marked():
+        with torch.set_grad_enabled(step is not None), _anew(), how, sizes.marked(ones=ones):
             compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=sizes.dynamic)
             _, codes = run_and_get_code(step.both(compiled) if step else compiled, *args, **kwargs)
             noting = inductor_gpu.noting if device == "cuda" else contextlib.nullcontext
@@ -144,7 +147,8 @@ def program(
             raise NotTraceable("no rule fits it") from error
         # What Dynamo does not know it knows for no batch.
         if LENGTH in sizes.known or (sizes and not isinstance(error, torch._dynamo.exc.Unsupported)):
-            return program(module, args, kwargs, path, recipe, way + 1)
+            again = ones and seen.whole
+            return program(module, args, kwargs, path, recipe, way + (not again), not again)
         raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
         torch.compiler.reset()
@@ -186,7 +190,6 @@ def program(
 def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the module's own forward in the place of a program, if calls change nothing but buffers, in place."""
     module, random = call.module, stepping.random_states()
-    buffers = dict(module.named_buffers())
     # Batch norm's statistics change under the same version.
     own = call.buffers()
     values = {text: tensor.clone() for text, tensor in own.items()}
@@ -196,10 +199,6 @@ def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
     if not all(map(torch.equal, random, stepping.random_states())):
         raise call.random()
     changed = {*call.changed(), *(text for text in own if not torch.equal(own[text], values[text]))}
-    after = dict(module.named_buffers())
-    moved = after.keys() != buffers.keys() or any(after[name] is not one for name, one in buffers.items())
-    if moved:
-        raise NotTraceable("a call changes what the next one gives")
     call.keep_settings()
     outputs: list[Any] = []
     torch.utils._pytree.tree_map(lambda leaf: outputs.append(leaf) if isinstance(leaf, torch.Tensor) else None, result)
@@ -249,6 +248,8 @@ class _Seen:
         """How many times a rule was used."""
         self.nothing = False
         """Whether rewriting was asked for and fits nowhere."""
+        self.whole = False
+        """Whether a whole graph came."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
         self._strides: dict[str, tuple[str, ...] | None] = {}
         """Of what the program for forward gives, as expressions, by the names of its graph."""
@@ -268,6 +269,7 @@ class _Seen:
 
     def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
         """Compile a graph and watch what its program is called with."""
+        self.whole = True
         with self._sizes.asking(graph.graph):
             fitting = rewrites.fitting(graph.graph, self.own)
             families, any_size = self._recipe.get("rewrites") or (), bool(self._sizes)

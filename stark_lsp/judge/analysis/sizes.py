@@ -116,11 +116,13 @@ class Sizes:
         return {size: name for name, size in self.known.items()}
 
     @contextlib.contextmanager
-    def marked(self) -> Iterator[None]:
-        """Tell Dynamo of them for as long as the block runs."""
+    def marked(self, *, ones: bool) -> Iterator[None]:
+        """Tell Dynamo of them for as long as the block runs; `ones`, they may be one as well.
+
+        Where torch cannot, a batch of one is left out: also in backward of `x[:, 1:]`.
+        """
         config = torch.fx.experimental._config
-        # Where torch cannot, a batch of one is left out.
-        one_too = {"backed_size_oblivious": True} if self and hasattr(config, "backed_size_oblivious") else {}
+        one_too = {"backed_size_oblivious": True} if ones and self and hasattr(config, "backed_size_oblivious") else {}
         try:
             for text, one in self._tensors.items():
                 for dim in self._dims[text]:

@@ -31,6 +31,8 @@ _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice", FIRST)
 """Names that a program uses otherwise."""
 _ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.")
 """What a program has that rounds to TF32."""
+_MADE_UP = re.compile(r"(buf|arg|primals_|gradient|saved|backward|numbers)\d\w*")
+"""Names that are given here, or by Inductor."""
 _STATISTICS = re.compile(r"\.(?:running_mean|running_var|num_batches_tracked)$")
 
 
@@ -194,7 +196,7 @@ class _Arguments:
             expression = one["expression"]
             if expression not in called:
                 plain = re.sub(r"\W+", "_", expression.removeprefix("self.")).strip("_")
-                usable = plain.isidentifier() and plain not in taken and not re.fullmatch(r"(buf|arg)\d\w*", plain)
+                usable = plain.isidentifier() and plain not in taken and not _MADE_UP.fullmatch(plain)
                 called[expression] = plain if usable else given
                 taken.add(called[expression])
             self.spelled[given] = called[expression]
