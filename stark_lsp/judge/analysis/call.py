@@ -60,7 +60,6 @@ class Call:
         self._digest = parts.digest(module, self._mode_matters)
         self._settings = copy.deepcopy(parts.by_name(module))
         self._reads = parts.reads(module)
-        self._places = parts.places(module)
 
     def buffers(self) -> dict[str, torch.Tensor]:
         """Return what the module holds and does not learn."""
@@ -83,11 +82,7 @@ class Call:
         return {text: (one.asks, [id(tensor) for _, tensor in one.tensors]) for text, one in found.items()}
 
     def keep_settings(self) -> None:
-        """Raise `NotTraceable` if calls have not left the settings, and which tensors are held, as they were."""
-        places = parts.places(self.module)
-        moved = [text for text in {**self._places, **places} if places.get(text) != self._places.get(text)]
-        if moved:
-            raise NotTraceable(f"each call assigns another tensor to {moved[0]}")
+        """Raise `NotTraceable` if calls have not left the module's settings as they were."""
         if parts.digest(self.module, self._mode_matters) != self._digest:
             now = parts.by_name(self.module)
             names = [one for one in {**self._settings, **now} if now.get(one) != self._settings.get(one)]

@@ -190,6 +190,7 @@ def program(
 def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the module's own forward in the place of a program, if calls change nothing but buffers, in place."""
     module, random = call.module, stepping.random_states()
+    buffers = dict(module.named_buffers())
     # Batch norm's statistics change under the same version.
     own = call.buffers()
     values = {text: tensor.clone() for text, tensor in own.items()}
@@ -199,6 +200,10 @@ def _plain(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
     if not all(map(torch.equal, random, stepping.random_states())):
         raise call.random()
     changed = {*call.changed(), *(text for text in own if not torch.equal(own[text], values[text]))}
+    after = dict(module.named_buffers())
+    moved = after.keys() != buffers.keys() or any(after[name] is not one for name, one in buffers.items())
+    if moved:
+        raise NotTraceable("a call changes what the next one gives")
     call.keep_settings()
     outputs: list[Any] = []
     torch.utils._pytree.tree_map(lambda leaf: outputs.append(leaf) if isinstance(leaf, torch.Tensor) else None, result)

@@ -133,25 +133,6 @@ def plain_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     ]
 
 
-def places(module: torch.nn.Module) -> dict[str, tuple[int, int]]:
-    """Return which tensors parts hold, by their expressions, and where their numbers lie.
-
-    Neither changes in place: who assigns another has no program, which would drop that.
-    """
-    found = [
-        (f"{path}.{name}".lstrip("."), one)
-        for path, part in module.named_modules()
-        for name, one in {**vars(part), **part._parameters, **part._buffers}.items()
-        if isinstance(one, torch.Tensor)
-    ]
-
-    def lies(one: torch.Tensor) -> int:
-        plain = type(one) in (torch.Tensor, torch.nn.Parameter) and one.layout is torch.strided
-        return one.data_ptr() if plain else 0
-
-    return {expression(text): (id(one), lies(one)) for text, one in found}
-
-
 def lists_of_tensors(module: torch.nn.Module) -> list[tuple[str, Any]]:
     """Return the lists and tuples of tensors alone that the user's parts hold, by their expressions in `forward`."""
     paths = module_paths(module)
