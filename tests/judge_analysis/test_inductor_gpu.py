@@ -38,7 +38,7 @@ def test_what_flows_into_results_is_known_where_autograd_has_laid_it_out_anew() 
     gradients = step.back(outputs)
     flows = [torch.full((4, 6), 1.0), torch.full((6, 4), 1.125)]
     results = [gradients["x"], gradients["self.weight"]]
-    told = step.found("", flows, results, outputs, gradients)
+    told = step.found("", flows, results, outputs, gradients, {})
     assert [one["expression"] for one in told["arguments"]] == ["gradient[0]", "gradient[1]"]
     assert told["arguments"][0]["stride"] == [6, 1], "the candidate lays it out so as well"
 
