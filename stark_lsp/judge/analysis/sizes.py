@@ -123,6 +123,8 @@ class Sizes:
         """
         config = torch.fx.experimental._config
         one_too = {"backed_size_oblivious": True} if ones and self and hasattr(config, "backed_size_oblivious") else {}
+        # Dynamo takes for granted then that they are more, with no guard.
+        self._asks += [] if one_too else [f"{name} > 1" for name in self.known]
         try:
             for text, one in self._tensors.items():
                 for dim in self._dims[text]:
