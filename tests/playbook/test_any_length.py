@@ -73,6 +73,14 @@ SIGNAL = """
         a, b = self.c(self.n(x)).chunk(2, 1)
         return torch.tanh(a) * torch.sigmoid(b) + x
 """
+DROPPED = """
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(32, 32)
+
+    def forward(self, x):
+        return torch.tanh(self.l(x.squeeze(0))).mean(0)
+"""
 HEADS = """
     def forward(self, q, k, v, bias):
         return torch.relu((q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + bias).softmax(-1) @ v)
@@ -94,7 +102,14 @@ CASES: dict[str, tuple[str, str, Callable[[int, int], list[Any]], str]] = {
     "one text with a mask": (
         MASKED,
         "torch.randint(0, 50, (1, 24)), torch.ones(1, 24, dtype=torch.bool)",
-        lambda b, t: [torch.randint(0, 50, (1, t)), torch.rand(1, t) < 0.7],
+        lambda b, t: [torch.randint(0, 50, (b, t)), torch.rand(b, t) < 0.7],
+        "[:2]",
+    ),
+    "one text": (LANGUAGE, "torch.randint(0, 100, (1, 24))", lambda b, t: [torch.randint(0, 100, (b, t))], "[:2]"),
+    "one that drops its dimension": (
+        DROPPED,
+        "torch.randn(1, 24, 32)",
+        lambda b, t: [torch.randn(1, t, 32)],
         "[1:2]",
     ),
     "channels first": (SIGNAL, "torch.randn(3, 16, 100)", lambda b, t: [torch.randn(b, 16, t)], "[:3:2]"),
@@ -125,7 +140,7 @@ def test_it_serves_other_lengths(name: str, bench: Callable[..., Bench]) -> None
     made = write(of(bench, name), ANY)
     others, part = CASES[name][2:]
     assert f'getattr(inputs[0], "shape", ()){part}' in made.proposal.candidate.source
-    for rows, length in ((2, 24), (3, 7), (5, 50), (3, 2)):
+    for rows, length in ((2, 24), (3, 7), (5, 50), (3, 2), (1, 9)):
         given = others(rows, length)
         with torch.no_grad(), made.by_kernels():
             close(made.one.model(*given), made.new(*given))
@@ -348,11 +363,20 @@ def test_what_may_be_a_length() -> None:
     assert found((4, 8, 30, 16), (4, 8, 30, 16)) == [{**rows, LENGTH: 30}, rows, {}]
     # Of two sizes that are equal nobody knows which is which.
     assert found((4, 4, 64)) == [{**rows, LENGTH: 64}, rows, {}]
-    assert found((1, 30)) == [{LENGTH: 30}, {}]
-    assert found((1, 1, 1)) == found(()) == [{}]
+    one: dict[str, int] = {ROWS: 1}
+    assert found((1, 30)) == [{**one, LENGTH: 30}, {LENGTH: 30}, one, {}]
+    assert found((1, 30, 8), (30, 30)) == [{**one, LENGTH: 30}, {**one, LENGTH: 8}, {LENGTH: 30}, one, {}]
+    assert found((1, 1, 1)) == [one, {}]
+    assert found((1,), (4, 30), (1,)) == [{**rows, LENGTH: 30}, rows, {}]
+    assert found(()) == [{}]
     assert len(found((4, 5, 6), (4, 7, 8))) == sizes.TRIED + 2
-    # In training nothing is left open for who does not want it.
-    assert [one.known for one in sizes.ways([("x", torch.empty(4, 30))], {"batch": True, **STEP})] == [{}]
+    # In training, and of a single item, nothing is left open for who does not want it.
+    for shape, recipe in (((4, 30), {"batch": True, **STEP}), ((1, 8, 8, 8), {"batch": True})):
+        x = [("x", torch.empty(shape))]
+        assert [one.known for one in sizes.ways(x, recipe)] == [{}]
+        assert sizes.wider(x, recipe)
+        assert not sizes.wider(x, {**recipe, "length": True})
+    assert not sizes.wider([("x", torch.empty(4, 8, 8, 8))], {"batch": True})
 
 
 @given(

@@ -23,7 +23,7 @@ from .call import Call
 from .conditions import LENGTH
 from .frames import NotTraceable
 from .rewrites.own import Own
-from .sizes import Sizes, lengths, restrided, ways
+from .sizes import Sizes, restrided, ways, wider
 
 LOGS = ("critical", "debug", "error", "exception", "fatal", "info", "log", "warn")
 """How the names of a logger's methods begin that return nothing."""
@@ -90,7 +90,7 @@ def program(
         parts and settings; `parts`, path, class and settings of each; `reads`, what else forward may read that is no
         tensor, each with its value as it is written; `rewrites`, the families of which a rule fits; `errors`, what is
         wrong with the user's by name; `draws`, whether it takes numbers from the global generators; `sizes`, if some
-        are left open, what `Sizes.told` says; `lengths`, whether a length might be that is not; on a CPU
+        are left open, what `Sizes.told` says; `lengths`, whether more might be with `length`; on a CPU
         `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says; `backward`, if
         that was asked for, what `inductor_step.found` says.
 
@@ -119,7 +119,7 @@ def program(
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
         sizes.look(graph.graph)
-        if sizes and device == "cuda" and any("conv" in str(node.target) for node in graph.graph.nodes):
+        if sizes and device == "cuda" and seen.convolves:
             raise ValueError("Inductor chooses the layout of images where it knows all sizes")
         return compile_fx.compile_fx(graph, inputs, inner_compile=seen.compile)
 
@@ -170,7 +170,7 @@ def program(
         if told is None:
             return program(module, args, kwargs, path, recipe, way + 1)
         more["sizes"] = told
-    more["lengths"] = bool(recipe.get("batch")) and LENGTH not in sizes.known and bool(lengths(call.inputs))
+    more["lengths"] = wider(call.inputs, recipe) and not (device == "cuda" and seen.convolves)
     if step:
         behind_gpu = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
         more["backward"] = behind_gpu | step.found(behind_it[0], *seen.calls[-1], outputs, gradients, sizes.names)
@@ -253,6 +253,8 @@ class _Seen:
         """How many times a rule was used."""
         self.nothing = False
         """Whether rewriting was asked for and fits nowhere."""
+        self.convolves = False
+        """Whether there are convolutions."""
         self.whole = False
         """Whether a whole graph came."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
@@ -263,10 +265,11 @@ class _Seen:
         self.lines: set[int] = set()
 
     def graph(self, graph: Any) -> None:
-        """Note where the operations of a graph come from: the innermost line in the user's file."""
+        """Note where the operations of a graph come from, the innermost line in the user's file, and what matters."""
         for node in graph.graph.nodes:
             if node.op in ("placeholder", "output"):
                 continue
+            self.convolves |= "conv" in str(node.target)
             places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
             lines = [int(line) for file, line in places if file == self._path]
             if lines:

@@ -8,6 +8,7 @@ guards of its shape environment (`torch.fx.experimental.symbolic_shapes.ShapeEnv
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import re
 import statistics
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.fx.experimental._config
+from torch._subclasses import fake_impls
 
 from .conditions import LENGTH, ROWS, asked, renamed, together
 from .inductor_step import is_tensor, key
@@ -45,14 +47,24 @@ def ways(inputs: Inputs, recipe: Mapping[str, Any]) -> list[Sizes]:
     # Gradients of weights are sums over all rows, whose kernels are slower for any: they are for who wants that.
     if not recipe.get("batch") or (recipe.get("backward") and not recipe.get("length")):
         return [Sizes([])]
-    whole = Sizes(inputs)
-    with_length = [Sizes(inputs, *one) for one in lengths(inputs)[:TRIED]] if recipe.get("length") else []
-    return [*with_length, *([whole] if whole else []), Sizes([])]
+    found = [Sizes(inputs)]
+    if recipe.get("length"):
+        at = lengths(inputs)[:TRIED]
+        found = [*(Sizes(inputs, *one, least=1) for one in at), Sizes(inputs, least=1)]
+        # Where forward is for one item, as one that drops that dimension, its length may be any still.
+        found[-1:-1] = [Sizes(inputs, *one, least=math.inf) for one in at[:1]] if found[-1].known.get(ROWS) == 1 else []
+    return [*filter(None, found), Sizes([])]
+
+
+def wider(inputs: Inputs, recipe: Mapping[str, Any]) -> bool:
+    """Whether sizes might be open that are not, if `length` were asked for."""
+    asked, most = (ways(inputs, one)[0].known.keys() for one in (recipe, {**recipe, "length": True}))
+    return most > asked
 
 
 def lengths(inputs: Inputs) -> list[tuple[str, int]]:
     """Return which inputs may have a length, and as which dimension; one for each size."""
-    rows = Sizes(inputs).known.get(ROWS, 1)
+    rows = Sizes(inputs, least=1).known.get(ROWS, 1)
     found: dict[int, tuple[str, int]] = {}
     for text, one in inputs:
         # An image comes alone, the heads of an attention do not.
@@ -72,11 +84,14 @@ class Sizes:
         The size that most first dimensions have, or the first one, is that of the rows.
     lead, length
         An input, and which dimension of it is the length; none if it is empty.
+    least
+        How many rows an example has at least whose rows may be any: what is written for one item is written otherwise.
     """
 
-    def __init__(self, inputs: Inputs, lead: str = "", length: int = 0) -> None:
-        # What is written for one item is written otherwise.
-        first = [one.shape[0] for _, one in inputs if one.dim() and one.shape[0] > 1]
+    def __init__(self, inputs: Inputs, lead: str = "", length: int = 0, least: float = 2) -> None:
+        first = [one.shape[0] for _, one in inputs if one.dim() and one.shape[0] >= max(least, 2)]
+        if next((one.shape[0] for _, one in inputs if one.dim() > 1), 0) == 1 >= least:
+            first = [1]  # it comes alone, with a mask say
         self.known = {ROWS: statistics.mode(first)} if first else {}
         """The example's by name."""
         self._tensors = dict(sorted(inputs, key=lambda pair: pair[0] != lead))
@@ -129,7 +144,7 @@ class Sizes:
             for text, one in self._tensors.items():
                 for dim in self._dims[text]:
                     torch._dynamo.maybe_mark_dynamic(one, dim)
-            with config.patch(one_too), warnings.catch_warnings():
+            with config.patch(one_too), _viewed_as_any(), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Raw SymInt")  # rules pass them on, and Inductor takes them
                 yield
         finally:
@@ -273,6 +288,24 @@ def restrided(one: Any, known: Any, strides: Sequence[str]) -> Any:
         return one
     told = [PythonPrinter().doprint(s.node.expr) if isinstance(s, torch.SymInt) else str(s) for s in known.stride()]
     return known if told == [*strides] else one
+
+
+@contextlib.contextmanager
+def _viewed_as_any() -> Iterator[None]:
+    """Have strides of views be those that hold for all sizes, where there are some; Inductor asks for no one then."""
+    known: Any = getattr(fake_impls, "_compute_stride", None)
+
+    def strides(shape: Any, stride: Any, new: Any, size_oblivious: bool = False) -> Any:
+        return known(shape, stride, new, size_oblivious=True) or known(shape, stride, new, size_oblivious)
+
+    if known is None or "size_oblivious" not in inspect.signature(known).parameters:
+        yield
+        return
+    fake_impls._compute_stride = strides
+    try:
+        yield
+    finally:
+        fake_impls._compute_stride = known
 
 
 def _examples(environment: Any) -> dict[Any, Any]:
