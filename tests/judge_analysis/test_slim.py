@@ -24,7 +24,7 @@ def uses(made: torch.fx.GraphModule) -> int:
 @given(
     rows=st.integers(2, 256),
     inner=st.integers(256, 3000),
-    columns=st.integers(1, 300),
+    columns=st.integers(1, 150),
     form=st.sampled_from(["linear", "no bias", "turned"]),
     family=st.sampled_from(FAMILIES),
 )
@@ -63,6 +63,27 @@ def test_others_are_not_taken_so(rows: int, inner: int, columns: int) -> None:
     made = make_fx(torch.mm, tracing_mode="fake")(torch.empty(rows, inner), torch.empty(inner, columns))
     rewrites.apply(made.graph, ["halves"])
     assert uses(made) == 0
+
+
+def test_halves_take_what_has_more_rows() -> None:
+    for rows, few in ((128, 1), (160, 0), (256, 0)):
+        made = make_fx(torch.mm, tracing_mode="fake")(torch.empty(rows, 4096), torch.empty(4096, 4096))
+        assert rewrites.apply(made.graph, ["halves"]) == 1
+        assert uses(made) == few
+
+
+def test_rows_that_may_be_any_are_bounded() -> None:
+    made = make_fx(lambda x: x @ torch.ones(4097, 4099), tracing_mode="symbolic")(torch.empty(17, 4097))
+    (x,) = made.graph.find_nodes(op="placeholder")
+    environment = x.meta["val"].shape[0].node.shape_env
+    with environment.suppress_guards():
+        assert rewrites.apply(made.graph, ["halves"], any_size=True) == uses(made) == 1
+    before = len(environment.guards)
+    slim.bound(made.graph)
+    assert [str(one.expr)[-7:] for one in environment.guards[before:]] == ["<= 1024"]
+    made.recompile()
+    x = torch.randn(40, 4097)
+    torch.testing.assert_close(made(x), x @ torch.ones(4097, 4099), rtol=1e-4, atol=1e-3)
 
 
 def test_float64_and_half_precision_are_left_alone() -> None:

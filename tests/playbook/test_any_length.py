@@ -17,6 +17,7 @@ from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.verdict import Interval
 from stark_lsp.judge.analysis import conditions, inductor, sizes
 from stark_lsp.judge.analysis.conditions import LENGTH, ROWS
+from stark_lsp.judge.analysis.rewrites import slim
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import graphs, reader, recipes
@@ -252,13 +253,23 @@ def test_all_else_runs_the_original(bench: Callable[..., Bench]) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize(
-    "kernels",
-    [(), (("attention", "streamed"), ("products", "halves")), (("launch", "replayed"),), (("tuning", "search"),)],
-    ids=["as compiled", "tiles and halves", "one graph", "searched"],
+    ("kernels", "items"),
+    [
+        ((), 4),
+        ((), 1),
+        ((("attention", "streamed"), ("products", "halves")), 4),
+        ((("attention", "streamed"), ("products", "halves")), 1),
+        ((("launch", "replayed"),), 4),
+        ((("launch", "replayed"),), 1),
+        ((("tuning", "search"),), 4),
+    ],
+    ids=lambda value: "+".join(label for _, label in value) or "as compiled" if isinstance(value, tuple) else None,
 )
-def test_it_serves_other_lengths_on_a_gpu(kernels: tuple[tuple[str, str], ...], bench: Callable[..., Bench]) -> None:
+def test_it_serves_other_lengths_on_a_gpu(
+    kernels: tuple[tuple[str, str], ...], items: int, bench: Callable[..., Bench]
+) -> None:
     body = LANGUAGE.replace("C=48, H=4, L=64", "C=256, H=4, L=512")
-    inputs = "torch.randint(0, 100, (4, 200))"
+    inputs = f"torch.randint(0, 100, ({items}, 200))"
     one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
     one.model.cuda().eval()
     one.inputs[:] = [x.cuda() for x in one.inputs]
@@ -270,16 +281,46 @@ def test_it_serves_other_lengths_on_a_gpu(kernels: tuple[tuple[str, str], ...], 
     new.load_state_dict(one.model.state_dict())
     written = Written(one, proposal, new)
     # A graph is captured at the first call of the example's sizes, and replayed at the others.
-    for rows, length in ((4, 200), (4, 200), (2, 100), (5, 2), (3, 333), (4, 201), (4, 200)):
+    example = items, 200
+    for rows, length in (example, example, (2, 100), (1, 150), (5, 2), (3, 333), (4, 201), example):
         ids = torch.randint(0, 100, (rows, length), device="cuda")
         with torch.no_grad():
             result = new(ids)
             torch.testing.assert_close(result, one.model(ids), rtol=1e-3, atol=1e-4)
-        if (rows, length) != (4, 200):
+        if (rows, length) != example:
             with torch.no_grad(), written.by_kernels():
                 new(ids)
     with torch.no_grad(), written.by_kernels(False), pytest.raises((IndexError, RuntimeError)):
         new(torch.randint(0, 100, (4, 513)))  # on the CPU: an index out of bounds would end the process
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("rows", [17, 64])
+def test_products_with_few_rows_serve_others_on_a_gpu(rows: int, bench: Callable[..., Bench]) -> None:
+    body = """
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(3001, 2000), nn.Linear(2000, 1003, bias=False)
+
+    def forward(self, x):
+        return self.down(F.relu(self.up(x)))
+"""
+    one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [torch.randn({rows}, 3001)]\n")
+    one.model.cuda().eval()
+    one.inputs[:] = [x.cuda() for x in one.inputs]
+    design = Design(recipes.STRATEGY, (("products", "halves"),))
+    recipe = recipes.Switches(any_length=True).recipe(design)
+    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
+    proposal = AsCompiled(one.problem, made, design)
+    new = one.build(proposal.candidate).cuda()
+    new.load_state_dict(one.model.state_dict())
+    written = Written(one, proposal, new)
+    for count in (rows, 1, 2, 16, 65, 300, 1024, 1025):
+        x = torch.randn(count, 3001, device="cuda")
+        with torch.no_grad(), written.by_kernels(slim.FEWEST <= count <= slim.MOST_OF_ANY):
+            result = new(x)
+        torch.testing.assert_close(result, one.model(x), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.gpu

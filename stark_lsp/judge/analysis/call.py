@@ -22,6 +22,13 @@ from .patches import tied
 _HERE = "\0"
 
 
+def begin(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Have a first call install the hooks that later ones find, as modules of transformers do."""
+    if any(type(part).__module__.startswith("transformers.") for part in module.modules()):
+        with torch.no_grad(), state.kept(module):
+            module(*args, **kwargs)
+
+
 class Call:
     """A call of a module: what goes in, and what is told of it whatever takes its place."""
 
@@ -51,10 +58,6 @@ class Call:
         self.named += listed
         self._listed = {text for text, _ in listed}
         self._began = self._inside()
-        if any(type(part).__module__.startswith("transformers.") for part in module.modules()):
-            # A first call may install hooks, as later ones find them.
-            with torch.no_grad(), state.kept(module):
-                module(*args, **kwargs)
         self._before = [tensor._version for _, tensor in self.named]
         self._mode_matters = any(parts.minds_mode(type(child)) for child in module.modules())
         self._digest = parts.digest(module, self._mode_matters)

@@ -8,6 +8,7 @@ touches are in these two files, and whatever they lack in a version of torch is 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import re
 import warnings
@@ -19,9 +20,10 @@ import torch
 from ...contract.errors import first_line
 from ..correctness import stepping
 from . import inductor_gpu, inductor_step, parts, rewrites
-from .call import Call
-from .conditions import LENGTH
+from .call import Call, begin
+from .conditions import LENGTH, ROWS
 from .frames import NotTraceable
+from .rewrites import slim
 from .rewrites.own import Own
 from .sizes import Sizes, restrided, ways, wider
 
@@ -105,6 +107,8 @@ def program(
     except (ImportError, AttributeError) as error:
         # A folder of the user's that is called as a package of torch's can be in the way as well.
         raise NotTraceable(f"torch {torch.__version__} has no Inductor as it is known here: {error}") from error
+    again = functools.partial(program, module, args, kwargs, path, recipe)
+    begin(module, args, kwargs)
     call = Call(module, args, kwargs)
     devices = {tensor.device for _, tensor in call.named}
     if len(devices) != 1:
@@ -114,6 +118,11 @@ def program(
         return _plain(call, args, kwargs)
     recipe = recipe or {}
     sizes = ways(call.inputs, recipe)[way]
+    if sizes.known.get(ROWS) == 1:
+        # Inductor compares sizes by those of the example: a batch of one would be none.
+        args, kwargs = sizes.repeated(args, kwargs)
+        call = Call(module, args, kwargs)
+        sizes = sizes.of(call.inputs)
     seen = _Seen(compile_fx.compile_fx_inner, path, recipe, sizes)
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
@@ -147,8 +156,8 @@ def program(
             raise NotTraceable("no rule fits it") from error
         # What Dynamo does not know it knows for no batch.
         if LENGTH in sizes.known or (sizes and not isinstance(error, torch._dynamo.exc.Unsupported)):
-            again = ones and seen.whole
-            return program(module, args, kwargs, path, recipe, way + (not again), not again)
+            here = ones and seen.whole
+            return again(way + (not here), not here)
         raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
         torch.compiler.reset()
@@ -168,7 +177,7 @@ def program(
         launched = [[] if one is None else one for one in (launches, behind)[:runs]]
         told = sizes.told(arguments, [code, *behind_it], launched)
         if told is None:
-            return program(module, args, kwargs, path, recipe, way + 1)
+            return again(way + 1)
         more["sizes"] = told
     more["lengths"] = wider(call.inputs, recipe) and not (device == "cuda" and seen.convolves)
     if step:
@@ -284,6 +293,7 @@ class _Seen:
             self.used += rewrites.apply(graph.graph, families, self.own, any_size=any_size)
             if self._recipe.get("products"):
                 rewrites.apply(graph.graph, ["split"], any_size=any_size)
+        slim.bound(graph.graph)
         self.fitting += [family for family in fitting if family not in self.fitting]
         self.nothing = bool(families) and not self.used
         # Where backward is compiled behind it, a rule may fit there.

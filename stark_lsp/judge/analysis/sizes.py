@@ -14,12 +14,14 @@ import re
 import statistics
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
 import torch.fx.experimental._config
 from torch._subclasses import fake_impls
 
+from ..reference import modules
 from .conditions import LENGTH, ROWS, asked, renamed, together
 from .inductor_step import is_tensor, key
 
@@ -47,13 +49,22 @@ def ways(inputs: Inputs, recipe: Mapping[str, Any]) -> list[Sizes]:
     # Gradients of weights are sums over all rows, whose kernels are slower for any: they are for who wants that.
     if not recipe.get("batch") or (recipe.get("backward") and not recipe.get("length")):
         return [Sizes([])]
-    found = [Sizes(inputs)]
+    rows = _rows(inputs, single=bool(recipe.get("length")))
+    found = [Sizes(inputs, rows)]
     if recipe.get("length"):
         at = lengths(inputs)[:TRIED]
-        found = [*(Sizes(inputs, *one, least=1) for one in at), Sizes(inputs, least=1)]
+        found[:0] = [Sizes(inputs, rows, *one) for one in at]
         # Where forward is for one item, as one that drops that dimension, its length may be any still.
-        found[-1:-1] = [Sizes(inputs, *one, least=math.inf) for one in at[:1]] if found[-1].known.get(ROWS) == 1 else []
+        found[-1:-1] = [Sizes(inputs, 0, *one) for one in at[:1]] if rows == 1 else []
     return [*filter(None, found), Sizes([])]
+
+
+def _rows(inputs: Inputs, *, single: bool) -> int:
+    """Return how many rows inputs have, 0 if that is not known; `single`, one counts as well."""
+    if single and next((one.shape[0] for _, one in inputs if one.dim() > 1), 0) == 1:
+        return 1  # it comes alone, with a mask of a length by itself say
+    first = [one.shape[0] for _, one in inputs if one.dim() and one.shape[0] > 1]
+    return statistics.mode(first) if first else 0
 
 
 def wider(inputs: Inputs, recipe: Mapping[str, Any]) -> bool:
@@ -64,7 +75,7 @@ def wider(inputs: Inputs, recipe: Mapping[str, Any]) -> bool:
 
 def lengths(inputs: Inputs) -> list[tuple[str, int]]:
     """Return which inputs may have a length, and as which dimension; one for each size."""
-    rows = Sizes(inputs, least=1).known.get(ROWS, 1)
+    rows = _rows(inputs, single=True) or 1
     found: dict[int, tuple[str, int]] = {}
     for text, one in inputs:
         # An image comes alone, the heads of an attention do not.
@@ -81,19 +92,28 @@ class Sizes:
     Parameters
     ----------
     inputs
-        The size that most first dimensions have, or the first one, is that of the rows.
+        Each first dimension that has
+    rows
+        as its size may be any; none if it is 0.
     lead, length
         An input, and which dimension of it is the length; none if it is empty.
-    least
-        How many rows an example has at least whose rows may be any: what is written for one item is written otherwise.
+    example
+        The sizes of the example, if these inputs are not that itself.
     """
 
-    def __init__(self, inputs: Inputs, lead: str = "", length: int = 0, least: float = 2) -> None:
-        first = [one.shape[0] for _, one in inputs if one.dim() and one.shape[0] >= max(least, 2)]
-        if next((one.shape[0] for _, one in inputs if one.dim() > 1), 0) == 1 >= least:
-            first = [1]  # it comes alone, with a mask say
-        self.known = {ROWS: statistics.mode(first)} if first else {}
-        """The example's by name."""
+    def __init__(
+        self,
+        inputs: Inputs,
+        rows: int = 0,
+        lead: str = "",
+        length: int = 0,
+        example: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        self.known = {ROWS: rows} if rows else {}
+        """Sizes by name, and"""
+        self.example = dict(example)
+        """those of the example, if that is another."""
+        self._lead = lead, length
         self._tensors = dict(sorted(inputs, key=lambda pair: pair[0] != lead))
         if lead:
             self.known[LENGTH] = self._tensors[lead].shape[length]
@@ -119,6 +139,22 @@ class Sizes:
 
     def __bool__(self) -> bool:
         return bool(self._tensors)
+
+    def repeated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments of several items in the place of one, which is as many as 1 is and no dimension else."""
+        every = {size for tensor in self._tensors.values() for size in tensor.shape}
+        count = next(count for count in range(2, 9) if count not in every)
+        rows = {key(one) for text, one in self._tensors.items() if self._dims[text].get(0) == ROWS}
+
+        def many(one: Any) -> Any:
+            return torch.cat([one] * count) if key(one) in rows else one
+
+        return modules.map_tensors(args, many), modules.map_tensors(kwargs, many)
+
+    def of(self, inputs: Inputs) -> Sizes:
+        """Return the same for what `repeated` returned."""
+        rows = next(one.shape[0] for text, one in inputs if self._dims.get(text, {}).get(0) == ROWS)
+        return Sizes(inputs, rows, *self._lead, self.known)
 
     @property
     def dynamic(self) -> bool | None:
@@ -233,6 +269,7 @@ class Sizes:
         asks = together(told, self.known)
         try:
             served = all(any(eval(asks, others) for others in self._others(name)) for name in self.known)
+            served &= not self.example or eval(asks, {**self.example})
         except ZeroDivisionError:
             return None
         numbers = any(one not in self.names for one in arguments if not is_tensor(one))
@@ -244,7 +281,13 @@ class Sizes:
         if not all(one["fixed"] or one["lengths"] for each in launches for one in each):
             return None
         dims = {name: dim for dim, name in self._dims[next(iter(inputs))].items()}
-        made = {"known": self.known, "dims": dims, "inputs": inputs, "symbols": self._symbols, "asks": asks}
+        made = {
+            "known": self.example or self.known,
+            "dims": dims,
+            "inputs": inputs,
+            "symbols": self._symbols,
+            "asks": asks,
+        }
         return {**made, "strides": [strides for _, strides in self._layouts[-1]]} if len(codes) > 1 else made
 
     def _others(self, name: str) -> list[dict[str, int]]:

@@ -21,7 +21,7 @@ SOURCE = r"""
     begin = part * LENGTH
     k = tl.arange(0, BLOCK_K)
     # Of a row or column beyond the last nothing is read; which are there is known for runs of memory at once.
-    asked, there = (row < ROWS)[:, None], (column < COLUMNS)[None, :]
+    asked, there = (row < {{size("X", 0)}})[:, None], (column < COLUMNS)[None, :]
     x = X + row[:, None] * {{stride("X", 0)}} + (begin + k)[None, :] * {{stride("X", 1)}}
     other = OTHER + (begin + k)[:, None] * {{stride("OTHER", 0)}} + column[None, :] * {{stride("OTHER", 1)}}
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
@@ -37,15 +37,14 @@ SOURCE = r"""
         acc = tl.dot(a, b, acc, input_precision={{PRECISION}})
     idx_m = row[:, None]
     idx_n = column[None, :]
-    mask = (idx_m < ROWS) & (idx_n < COLUMNS)
+    mask = (idx_m < {{size("X", 0)}}) & (idx_n < COLUMNS)
     {{store_output(("part", "idx_m", "idx_n"), "acc", "mask"VAL_SHAPE)}}
 """
 
 
-def grid(*given: Any, cdiv: Any) -> tuple[Any, int, int]:
-    """Return how many programs there are; the numbers of a kernel come last."""
-    meta = given[-1]
-    return cdiv(meta["ROWS"], meta["BLOCK_M"]) * cdiv(meta["COLUMNS"], meta["BLOCK_N"]) * meta["PARTS"], 1, 1
+def grid(parts: Any, rows: Any, columns: Any, meta: Any, *, cdiv: Any) -> tuple[Any, int, int]:
+    """Return how many programs there are for a result of these sizes."""
+    return cdiv(rows, meta["BLOCK_M"]) * cdiv(columns, meta["BLOCK_N"]) * parts, 1, 1
 
 
 @functools.cache
@@ -53,6 +52,7 @@ def register() -> None:
     """Have Inductor write `stark::slim`; raises what `template` does."""
     from torch._inductor import ir
     from torch._inductor.lowering import register_lowering
+    from torch._inductor.virtualized import V
 
     made = template("stark_slim", SOURCE, grid)
 
@@ -60,13 +60,14 @@ def register() -> None:
         x, other = (ir.ExternKernel.realize_input(one) for one in (x, other))
         for one in (x, other):
             one.freeze_layout()
-        (rows, inner), (_, columns) = (list(map(int, one.get_size())) for one in (x, other))
-        block = block_of(rows, is_turned(other.get_stride()))
+        (rows, inner), (_, columns) = (one.get_size() for one in (x, other))
+        hint = getattr(V.graph.sizevars, "optimization_hint", None) or V.graph.sizevars.size_hint  # until torch 2.12
+        block = block_of(int(hint(rows)), is_turned(other.get_stride()))
         stages = _memory(x.get_device()) // ((block.rows + block.columns) * block.inner * 4)
         known = {
             "num_stages": max(1, min(3, stages)), "num_warps": block.warps, "BLOCK_M": block.rows,
-            "BLOCK_N": block.columns, "BLOCK_K": block.inner, "ROWS": rows, "COLUMNS": columns, "INNER": inner,
-            "PARTS": parts, "LENGTH": length(inner, parts), "PRECISION": f'"{block.precision}"',
+            "BLOCK_N": block.columns, "BLOCK_K": block.inner, "COLUMNS": int(columns), "INNER": int(inner),
+            "PARTS": parts, "LENGTH": length(int(inner), parts), "PRECISION": f'"{block.precision}"',
         }  # fmt: skip
         return fastest("stark_slim", made, [x, other], [parts, rows, columns], [known])
 

@@ -17,11 +17,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from . import slim
 from .rule import Cannot, OneSize, aten, sizes_of
 from .scaling import Scaling
 
 LEAST_INNER = 256
-LEAST = 300
+LEAST = 100
 """Of rows times columns over their sum: so much each number that is split is used."""
 ALIGNED = 8
 """Parts are filled up with zeros to sizes that are multiples of so many, which tensor cores want."""
@@ -45,6 +46,8 @@ class Halves(Scaling):
         if self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
         if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
+            raise Cannot
+        if len(sizes_of(one)) == 2 and slim.taken(rows, inner, columns):
             raise Cannot
         if isinstance(inner, torch.SymInt):  # so long a sum has pieces
             raise OneSize

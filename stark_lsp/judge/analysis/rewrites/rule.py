@@ -97,7 +97,8 @@ def sizes_of(node: Any, dtypes: Sequence[torch.dtype] = WIDE) -> list[int]:
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, torch.Tensor) or (dtypes and value.dtype not in dtypes):
         raise Cannot
-    return list(value.shape)
+    known = [one.node.maybe_as_int() if isinstance(one, torch.SymInt) else one for one in value.shape]
+    return [size if one is None else one for size, one in zip(value.shape, known)]
 
 
 def for_each(given: Any, rank: int) -> list[int]:

@@ -18,12 +18,16 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Node
 
-from .rule import Cannot, Rule, aten, define, shape_of
+from .rule import Cannot, OneSize, Rule, aten, define, sizes_of
 
 FEWEST, MOST = 2, 256
 """Rows; one is a matrix times a vector, at which cuBLAS is good."""
+MOST_OF_ANY = 1024
+"""Rows of other sizes than the example's: pieces take as much memory as so many results."""
 LEAST = 1 << 20
 """Numbers of the large matrix from which it is worth a kernel."""
+FIRST = 128
+"""Rows up to which a product that `halves` would take is faster so, and more exact."""
 STEP = 64
 """How much of the inner dimension a block takes at a time."""
 SHORTEST = 256
@@ -43,6 +47,12 @@ def slim(x: torch.Tensor, other: torch.Tensor, parts: int) -> torch.Tensor:
     each = length(x.shape[1], parts)
     pieces = zip(x.split(each, 1), other.split(each, 0))
     return torch.stack([one @ another for one, another in pieces])
+
+
+def taken(rows: Any, inner: Any, columns: Any, most: int = FIRST) -> bool:
+    """Whether a product of these sizes, or of such in an example, is taken so where it has no more rows."""
+    rows, inner, columns = (_example(size) for size in (rows, inner, columns))
+    return FEWEST <= rows <= most and inner >= SHORTEST and inner * columns >= LEAST
 
 
 def length(inner: int, parts: int) -> int:
@@ -97,6 +107,18 @@ def _slim_like(x: torch.Tensor, other: torch.Tensor, parts: int) -> torch.Tensor
     return x.new_empty((parts, x.shape[0], other.shape[1]))
 
 
+def bound(graph: torch.fx.Graph) -> None:
+    """Have guards ask for the numbers of rows that this is for, where they may be any."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.stark.slim.default):
+        rows = node.args[0].meta["val"].shape[0]
+        bool(rows >= FEWEST), bool(rows <= MOST_OF_ANY)
+
+
+def _example(size: Any) -> int:
+    """Return a size that the example has."""
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
+
+
 define("slim(Tensor x, Tensor other, int parts) -> Tensor", slim, _slim_like)
 
 
@@ -104,6 +126,7 @@ class Slim(Rule):
     """`a @ b`, or that and a bias, with few rows."""
 
     OF = (aten.mm.default, aten.addmm.default)
+    ANY_SIZE = True
 
     def result(self) -> Node:
         """Return the sum of the products of pieces."""
@@ -111,10 +134,12 @@ class Slim(Rule):
         if self._node.kwargs or self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
         one, other = args[-2:]
-        (rows, inner), (_, columns) = shape_of(one), shape_of(other)
-        if not FEWEST <= rows <= MOST or inner < SHORTEST or inner * columns < LEAST:
+        (many, inner), (_, columns) = sizes_of(one, (torch.float32,)), sizes_of(other)
+        if not taken(many, inner, columns, MOST):
             raise Cannot
-        parts = parts_of(rows, inner, columns, is_turned(other.meta["val"].stride()))
+        if any(isinstance(size, torch.SymInt) for size in (inner, columns)):
+            raise OneSize
+        parts = parts_of(_example(many), inner, columns, is_turned(other.meta["val"].stride()))
         found = self.call(torch.ops.stark.slim.default, one, other, parts)
         total = self.call(aten.sum.dim_IntList, found, [0])
         return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
