@@ -22,8 +22,8 @@ from .rule import Cannot, OneSize, aten, sizes_of
 from .scaling import Scaling
 
 LEAST_INNER = 256
-LEAST = 100
-"""Of rows times columns over their sum: so much each number that is split is used."""
+LEAST = {2: 100, 3: 300}
+"""Of rows times columns over their sum, for matrices and for batches: so much each number that is split is used."""
 ALIGNED = 8
 """Parts are filled up with zeros to sizes that are multiples of so many, which tensor cores want."""
 
@@ -45,13 +45,14 @@ class Halves(Scaling):
         (*_, rows, inner), (*_, columns) = sizes_of(one), sizes_of(other)
         if self._node.meta["val"].dtype is not torch.float32:
             raise Cannot
-        if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
+        rank = len(sizes_of(one))
+        if inner < LEAST_INNER or rows * columns < LEAST[rank] * (rows + columns):
             raise Cannot
-        if len(sizes_of(one)) == 2 and slim.taken(rows, inner, columns):
+        if rank == 2 and slim.taken(rows, inner, columns):
             raise Cannot
         if isinstance(inner, torch.SymInt):  # so long a sum has pieces
             raise OneSize
-        multiply = getattr(aten.bmm if len(sizes_of(one)) == 3 else aten.mm, "dtype", None)
+        multiply = getattr(aten.bmm if rank == 3 else aten.mm, "dtype", None)
         if multiply is None:  # torch before 2.8
             raise Cannot
         # A third copy, which is written and read, for one product less, whose result is.
