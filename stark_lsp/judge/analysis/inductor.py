@@ -120,7 +120,10 @@ def program(
     sizes = ways(call.inputs, recipe)[way]
     if sizes.known.get(ROWS) == 1:
         # Inductor compares sizes by those of the example: a batch of one would be none.
-        args, kwargs = sizes.repeated(args, kwargs)
+        try:
+            args, kwargs = sizes.repeated(args, kwargs)
+        except RuntimeError:  # there is no memory
+            return again(way + 1)
         call = Call(module, args, kwargs)
         sizes = sizes.of(call.inputs)
     seen = _Seen(compile_fx.compile_fx_inner, path, recipe, sizes)

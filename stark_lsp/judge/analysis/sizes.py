@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import math
 import re
 import statistics
@@ -141,13 +142,13 @@ class Sizes:
         return bool(self._tensors)
 
     def repeated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return arguments of several items in the place of one, which is as many as 1 is and no dimension else."""
-        every = {size for tensor in self._tensors.values() for size in tensor.shape}
-        count = next(count for count in range(2, 9) if count not in every)
+        """Return arguments with several items in the place of one: as many as no other dimension has."""
+        taken = {size for one in modules.tensors_of((args, kwargs)) for size in one.shape}
+        count = next(count for count in itertools.count(2) if count not in taken)
         rows = {key(one) for text, one in self._tensors.items() if self._dims[text].get(0) == ROWS}
 
-        def many(one: Any) -> Any:
-            return torch.cat([one] * count) if key(one) in rows else one
+        def many(one: torch.Tensor) -> torch.Tensor:
+            return torch.cat([one.detach()] * count) if key(one) in rows else one
 
         return modules.map_tensors(args, many), modules.map_tensors(kwargs, many)
 
