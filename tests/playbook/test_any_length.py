@@ -216,13 +216,26 @@ def test_it_trains_at_other_sizes(name: str, bench: Callable[..., Bench]) -> Non
             close(one.model(*x), made.new(*x))
 
 
-def test_a_size_that_is_returned_is_known(bench: Callable[..., Bench]) -> None:
-    body = "    def forward(self, x):\n        return torch.tanh(x) * x, x.shape[1]\n"
+@pytest.mark.parametrize("size", ["x.shape[1]", "float(x.shape[1])", "x.shape[1] > 7"])
+@pytest.mark.parametrize("write", [write, trained], ids=["eval", "training"])
+def test_a_size_that_is_returned_is_known(
+    size: str, write: Callable[..., Written], bench: Callable[..., Bench]
+) -> None:
+    body = f"    def forward(self, x):\n        return torch.tanh(x) * x, {size}\n"
     one = bench(f"{HEAD}class Model(nn.Module):\n{body}\n\ndef get_inputs():\n    return [torch.randn(4, 12)]\n")
-    made = trained(one, {**ANY, **STEP})
+    made = write(one, {**ANY, **(STEP if write is trained else {})})
     for x in (torch.randn(4, 12), torch.randn(4, 7)):
         with made.by_kernels(x.shape[1] == 12):
             close(one.model(x), made.new(x))
+
+
+@pytest.mark.parametrize("part", ["y[:, :12]", "y[:, -12:]", "y[:4]"])
+def test_results_are_one_at_the_example_s_sizes_alone(part: str, bench: Callable[..., Bench]) -> None:
+    body = f"    def forward(self, x):\n        y = torch.tanh(x) * x\n        return y, {part}\n"
+    one = bench(f"{HEAD}class Model(nn.Module):\n{body}\n\ndef get_inputs():\n    return [torch.randn(4, 12)]\n")
+    made = write(one, ANY)
+    for x in (torch.randn(4, 12), torch.randn(5, 12), torch.randn(4, 15)):
+        close(one.model(x), made.new(x))
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from . import inductor_gpu, inductor_step, parts, rewrites
 from .call import Call, begin
 from .conditions import LENGTH, ROWS
 from .frames import NotTraceable
+from .inductor_step import is_tensor, key
 from .rewrites import slim
 from .rewrites.own import Own
 from .sizes import Sizes, restrided, ways, wider
@@ -179,7 +180,7 @@ def program(
     if sizes:
         launched = [[] if one is None else one for one in (launches, behind)[:runs]]
         told = sizes.told(arguments, [code, *behind_it], launched)
-        if told is None:
+        if told is None or _apart(outputs, seen.layouts[-runs]):
             return again(way + 1)
         more["sizes"] = told
     more["lengths"] = wider(call.inputs, recipe) and not (device == "cuda" and seen.convolves)
@@ -250,6 +251,18 @@ def _capability() -> str:
     return str(capability)
 
 
+def _layout(node: Any) -> str:
+    """Return shape, strides and beginning of a tensor of a graph, by the sizes."""
+    one = getattr(node, "meta", {}).get("val")
+    return f"{tuple(one.shape)} {one.stride()} {one.storage_offset()}" if isinstance(one, torch.Tensor) else ""
+
+
+def _apart(outputs: Sequence[Any], layouts: Sequence[str]) -> bool:
+    """Whether two results that are one at the example's sizes, as `y` and `y[:, :12]`, are not at others."""
+    found: dict[Any, str] = {}
+    return any(found.setdefault(key(one), text) != text for one, text in zip(outputs, layouts) if is_tensor(one))
+
+
 class _Seen:
     """What goes into the compiler and into its program, and comes out."""
 
@@ -270,6 +283,8 @@ class _Seen:
         self.whole = False
         """Whether a whole graph came."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
+        self.layouts: list[list[str]] = []
+        """How what each program gives lies in memory, by the sizes; in the order of its calls."""
         self._strides: dict[str, tuple[str, ...] | None] = {}
         """Of what the program for forward gives, as expressions, by the names of its graph."""
         self.held: list[dict[str, Any]] = []
@@ -307,11 +322,13 @@ class _Seen:
         names = [getattr(one, "name", "") for one in output.args[0]]
         made = self._inner(graph, self._by_sizes(graph, inputs) if how.get("is_backward") else inputs, **how)
         self._strides = dict(zip(names, getattr(made, "output_strides", None) or ()))
+        layouts = [_layout(one) for one in output.args[0]]
 
         def run(given: list[Any]) -> Any:
             arguments = list(given)
             outputs = made(given)
             self.calls.append((arguments, list(outputs)))
+            self.layouts.append(layouts)
             self.held.append(getattr(made, "constants", None) or {})
             return outputs
 

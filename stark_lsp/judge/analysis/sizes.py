@@ -197,10 +197,10 @@ class Sizes:
         ValueError
             Not all are open any more.
         """
-        self._note(_values(graph, "placeholder"))
+        self._note([node.meta.get("example_value") for node in graph.find_nodes(op="placeholder")])
         if self.known.keys() != {*self._symbols.values()}:
             raise ValueError("sizes that were to be any are one each")
-        if any(isinstance(value, _SYMBOLS) for value in _values(graph, "output")):
+        if any(map(_comes_of_size, graph.find_nodes(op="output")[0].all_input_nodes)):
             raise ValueError("it gives a number that comes of a size")
         for node in graph.nodes:
             if str(getattr(node.target, "__name__", node.target)).rstrip("_") == "squeeze" and node.args:
@@ -357,11 +357,12 @@ def _examples(environment: Any) -> dict[Any, Any]:
     return dict(getattr(environment, "backed_var_to_val", None) or environment.var_to_val)
 
 
-def _values(graph: torch.fx.Graph, op: str) -> list[Any]:
-    """Return what Dynamo knows of all that goes into a graph, or comes out of it."""
-    nodes = [node for node in graph.nodes if node.op == op]
-    nodes = nodes[0].all_input_nodes if op == "output" else nodes
-    return [node.meta.get("example_value") for node in nodes]
+def _comes_of_size(node: torch.fx.Node) -> bool:
+    """Whether what a graph gives is a number that comes of a size, or a tensor that Dynamo makes of one to be read."""
+    values = [node.meta.get("example_value")]
+    if node.target is torch.scalar_tensor:
+        values += [getattr(one, "meta", {}).get("example_value") for one in node.args]
+    return any(isinstance(one, (*_SYMBOLS, torch.SymBool)) for one in values)
 
 
 def _product(sizes: Sequence[str]) -> str:
