@@ -82,6 +82,14 @@ DROPPED = """
     def forward(self, x):
         return torch.tanh(self.l(x.squeeze(0))).mean(0)
 """
+FIRST = """
+    def __init__(self):
+        super().__init__()
+        self.c = nn.Conv1d(16, 32, 5, padding=2)
+
+    def forward(self, x):
+        return torch.tanh(self.c(x.squeeze(0)))
+"""
 HEADS = """
     def forward(self, q, k, v, bias):
         return torch.relu((q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + bias).softmax(-1) @ v)
@@ -107,6 +115,12 @@ CASES: dict[str, tuple[str, str, Callable[[int, int], list[Any]], str]] = {
         "[:2]",
     ),
     "one text": (LANGUAGE, "torch.randint(0, 100, (1, 24))", lambda b, t: [torch.randint(0, 100, (b, t))], "[:2]"),
+    "one signal that drops its dimension": (
+        FIRST,
+        "torch.randn(1, 16, 100)",
+        lambda b, t: [torch.randn(1, 16, t)],
+        "[2:3]",
+    ),
     "one that drops its dimension": (
         DROPPED,
         "torch.randn(1, 24, 32)",
@@ -419,7 +433,11 @@ def test_what_may_be_a_length() -> None:
     assert found((4, 4, 64)) == [{**rows, LENGTH: 64}, rows, {}]
     one: dict[str, int] = {ROWS: 1}
     assert found((1, 30)) == [{**one, LENGTH: 30}, {LENGTH: 30}, one, {}]
-    assert found((1, 30, 8), (30, 30)) == [{**one, LENGTH: 30}, {**one, LENGTH: 8}, {LENGTH: 30}, one, {}]
+    assert found((1, 30, 8), (30, 30)) == [{**one, LENGTH: 30}, {**one, LENGTH: 8}, {LENGTH: 30}, {LENGTH: 8}, one, {}]
+    # What comes before the batch may be one for all of it.
+    assert found((1, 30), (4, 30, 8)) == found((1, 1, 30, 30), (4, 30, 8)) == [
+        {**rows, LENGTH: 30}, {**rows, LENGTH: 8}, rows, {},
+    ]  # fmt: skip
     assert found((1, 1, 1)) == [one, {}]
     assert found((1,), (4, 30), (1,)) == [{**rows, LENGTH: 30}, rows, {}]
     assert found(()) == [{}]

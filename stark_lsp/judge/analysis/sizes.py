@@ -56,15 +56,16 @@ def ways(inputs: Inputs, recipe: Mapping[str, Any]) -> list[Sizes]:
         at = lengths(inputs)[:TRIED]
         found[:0] = [Sizes(inputs, rows, *one) for one in at]
         # Where forward is for one item, as one that drops that dimension, its length may be any still.
-        found[-1:-1] = [Sizes(inputs, 0, *one) for one in at[:1]] if rows == 1 else []
+        found[-1:-1] = [Sizes(inputs, 0, *one) for one in at] if rows == 1 else []
     return [*filter(None, found), Sizes([])]
 
 
 def _rows(inputs: Inputs, *, single: bool) -> int:
     """Return how many rows inputs have, 0 if that is not known; `single`, one counts as well."""
-    if single and next((one.shape[0] for _, one in inputs if one.dim() > 1), 0) == 1:
-        return 1  # it comes alone, with a mask of a length by itself say
     first = [one.shape[0] for _, one in inputs if one.dim() and one.shape[0] > 1]
+    lead = next((one.shape for _, one in inputs if one.dim() > 1), ())
+    if single and lead[:1] == (1,) and {*first} <= {*lead[1:]}:  # others may be as long as a text
+        return 1
     return statistics.mode(first) if first else 0
 
 
@@ -270,7 +271,7 @@ class Sizes:
         asks = together(told, self.known)
         try:
             served = all(any(eval(asks, others) for others in self._others(name)) for name in self.known)
-            served &= not self.example or eval(asks, {**self.example})
+            served &= bool(eval(asks, {**(self.example or self.known)}))
         except ZeroDivisionError:
             return None
         numbers = any(one not in self.names for one in arguments if not is_tensor(one))
