@@ -165,7 +165,7 @@ SETTINGS: tuple[Setting, ...] = (
         "boolean",
         False,
         "Whether the playbook writes kernels that serve other lengths, of texts say, than those of the inputs as well, "
-        "and in training other batch sizes; at the inputs' own they may be slower.",
+        "and other batch sizes in training and where the inputs have one item; at their own they may be slower.",
     ),
     Setting("seed", "integer", 0, "Seed of every random choice of the search.", low=0),
     Setting("compileBaseline", "boolean", True, "Whether to time torch.compile as well, to compare with."),
