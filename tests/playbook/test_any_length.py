@@ -277,6 +277,22 @@ def test_all_else_runs_the_original(bench: Callable[..., Bench]) -> None:
         close(*results)
 
 
+def on_a_gpu(
+    bench: Callable[..., Bench], body: str, inputs: str, kernels: tuple[tuple[str, str], ...], *, training: bool = False
+) -> Written:
+    """Return a candidate for any length beside its original, both on a GPU."""
+    one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
+    one.model.cuda().train(training)
+    one.inputs[:] = [x.cuda() for x in one.inputs]
+    design = Design(recipes.STRATEGY, kernels)
+    recipe = {**recipes.Switches(any_length=True).recipe(design), **(STEP if training else {})}
+    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
+    proposal = AsCompiled(one.problem, made, design)
+    new = one.build(proposal.candidate).cuda().train(training)
+    new.load_state_dict(one.model.state_dict())
+    return Written(one, proposal, new)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize(
@@ -297,16 +313,8 @@ def test_it_serves_other_lengths_on_a_gpu(
 ) -> None:
     body = LANGUAGE.replace("C=48, H=4, L=64", "C=256, H=4, L=512")
     inputs = f"torch.randint(0, 100, ({items}, 200))"
-    one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
-    one.model.cuda().eval()
-    one.inputs[:] = [x.cuda() for x in one.inputs]
-    design = Design(recipes.STRATEGY, kernels)
-    recipe = recipes.Switches(any_length=True).recipe(design)
-    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
-    proposal = AsCompiled(one.problem, made, design)
-    new = one.build(proposal.candidate).cuda()
-    new.load_state_dict(one.model.state_dict())
-    written = Written(one, proposal, new)
+    written = on_a_gpu(bench, body, inputs, kernels)
+    one, new = written.one, written.new
     # A graph is captured at the first call of the example's sizes, and replayed at the others.
     example = items, 200
     for rows, length in (example, example, (2, 100), (1, 150), (5, 2), (3, 333), (4, 201), example):
@@ -333,16 +341,8 @@ def test_products_with_few_rows_serve_others_on_a_gpu(rows: int, bench: Callable
     def forward(self, x):
         return self.down(F.relu(self.up(x)))
 """
-    one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [torch.randn({rows}, 3001)]\n")
-    one.model.cuda().eval()
-    one.inputs[:] = [x.cuda() for x in one.inputs]
-    design = Design(recipes.STRATEGY, (("products", "halves"),))
-    recipe = recipes.Switches(any_length=True).recipe(design)
-    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
-    proposal = AsCompiled(one.problem, made, design)
-    new = one.build(proposal.candidate).cuda()
-    new.load_state_dict(one.model.state_dict())
-    written = Written(one, proposal, new)
+    written = on_a_gpu(bench, body, f"torch.randn({rows}, 3001)", (("products", "halves"),))
+    one, new = written.one, written.new
     for count in (rows, 1, 2, 16, 65, 300, 1024, 1025):
         x = torch.randn(count, 3001, device="cuda")
         with torch.no_grad(), written.by_kernels(slim.FEWEST <= count <= slim.MOST_OF_ANY):
@@ -356,17 +356,9 @@ def test_products_with_few_rows_serve_others_on_a_gpu(rows: int, bench: Callable
 def test_it_trains_at_other_sizes_on_a_gpu(kernels: tuple[tuple[str, str], ...], bench: Callable[..., Bench]) -> None:
     body = TRAINED["a text and its loss"][0].replace("C=48, H=4, L=64", "C=256, H=4, L=512")
     inputs = "torch.randint(0, 100, (4, 200)), torch.randint(0, 100, (4, 200))"
-    one = bench(f"{HEAD}class Model(nn.Module):{body}\n\ndef get_inputs():\n    return [{inputs}]\n")
-    one.model.cuda().train()
-    one.inputs[:] = [x.cuda() for x in one.inputs]
-    design = Design(recipes.STRATEGY, kernels)
-    recipe = {**recipes.Switches(any_length=True).recipe(design), **STEP}
-    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
-    assert {*made["sizes"]["known"]} == {ROWS, LENGTH}
-    proposal = AsCompiled(one.problem, made, design)
-    new = one.build(proposal.candidate).cuda().train()
-    new.load_state_dict(one.model.state_dict())
-    written = Written(one, proposal, new)
+    written = on_a_gpu(bench, body, inputs, kernels, training=True)
+    one, new = written.one, written.new
+    assert "lambda rows=0, length=0:" in written.proposal.candidate.source
     for rows, length in ((4, 200), (4, 200), (2, 100), (5, 2), (3, 333), (4, 201), (8, 512), (4, 200)):
         given = [torch.randint(0, 100, (rows, length), device="cuda") for _ in range(2)]
         replayed = bool(kernels) and (rows, length) == (4, 200)
