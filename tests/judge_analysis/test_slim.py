@@ -79,7 +79,9 @@ def test_rows_that_may_be_any_are_bounded() -> None:
     with environment.suppress_guards():
         assert rewrites.apply(made.graph, ["halves"], any_size=True) == uses(made) == 1
     before = len(environment.guards)
-    slim.bound(made.graph)
+    with pytest.raises(rewrites.OneSize):
+        slim.bound(made.graph, asked=False)
+    slim.bound(made.graph, asked=True)
     assert [str(one.expr)[-7:] for one in environment.guards[before:]] == ["<= 1024"]
     made.recompile()
     x = torch.randn(40, 4097)

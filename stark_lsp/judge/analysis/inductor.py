@@ -311,7 +311,7 @@ class _Seen:
             self.used += rewrites.apply(graph.graph, families, self.own, any_size=any_size)
             if self._recipe.get("products"):
                 rewrites.apply(graph.graph, ["split"], any_size=any_size)
-        slim.bound(graph.graph)
+        slim.bound(graph.graph, asked=bool(self._recipe.get("length")))
         self.fitting += [family for family in fitting if family not in self.fitting]
         self.nothing = bool(families) and not self.used
         # Where backward is compiled behind it, a rule may fit there.

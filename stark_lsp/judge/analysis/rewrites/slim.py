@@ -107,10 +107,18 @@ def _slim_like(x: torch.Tensor, other: torch.Tensor, parts: int) -> torch.Tensor
     return x.new_empty((parts, x.shape[0], other.shape[1]))
 
 
-def bound(graph: torch.fx.Graph) -> None:
-    """Have guards ask for the numbers of rows that this is for, where they may be any."""
+def bound(graph: torch.fx.Graph, *, asked: bool) -> None:
+    """Have guards ask for the numbers of rows that this is for, where they may be any.
+
+    Raises
+    ------
+    OneSize
+        They may, and nobody `asked` for other sizes: then it is for the example's number alone, as far as is measured.
+    """
     for node in graph.find_nodes(op="call_function", target=torch.ops.stark.slim.default):
-        rows = node.args[0].meta["val"].shape[0]
+        rows: Any = sizes_of(node.args[0])[0]
+        if isinstance(rows, torch.SymInt) and not asked:
+            raise OneSize
         bool(rows >= FEWEST), bool(rows <= MOST_OF_ANY)
 
 
