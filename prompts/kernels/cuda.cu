@@ -60,6 +60,17 @@ template <int THREADS, class T, class Join> __device__ __forceinline__ T _stark_
     __syncthreads();
     return _stark_warp_join<THREADS / 32>(warps[threadIdx.x % (THREADS / 32)], join);
 }
+// Joins the values of all threads of a cluster of BLOCKS blocks; none may end before all have read. Joins have a place
+// each, since each has a type of its own.
+template <int THREADS, int BLOCKS, class T, class Join>
+__device__ __forceinline__ T _stark_cluster_join(T value, Join join) {
+    __shared__ T share;
+    const auto cluster = cooperative_groups::this_cluster();
+    value = _stark_block_join<THREADS>(value, join);
+    if (threadIdx.x == 0) share = value;
+    cluster.sync();
+    return _stark_warp_join<BLOCKS>(*cluster.map_shared_rank(&share, threadIdx.x % BLOCKS), join);
+}
 // Joins the values of threads that stand above each other in a block of DOWN rows; all of them get the result.
 template <int THREADS, int DOWN, int V, class T, class Join>
 __device__ __forceinline__ void _stark_stack_join(T (&values)[V], Join join) {

@@ -36,7 +36,7 @@ from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
 from stark_lsp.playbook.inductor.own import own_switches
-from stark_lsp.playbook.inductor.recipes import LENGTHS, MUCH, WORTH, Switches, safer
+from stark_lsp.playbook.inductor.recipes import BATCH, LENGTHS, MUCH, WORTH, Switches, safer
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -105,7 +105,11 @@ class PlaybookAgents:
         # The profile's figure, where there is one: it is taken with more care than the analysis takes its own.
         analysis = {**analysis, "bandwidth_gbs": bandwidth_gbs(reference) or analysis["bandwidth_gbs"]}
         try:
-            moves = Moves(Catalogue(problem, prepare(read_graph(analysis, reference.baselines.eager.median_ms))))
+            graph = prepare(read_graph(analysis, reference.baselines.eager.median_ms))
+            # Of other GPUs not all have clusters.
+            capability = "" if reference.device is None else reference.device.capability
+            clusters = capability.partition(".")[0] in ("9", "10")
+            moves = Moves(Catalogue(problem, graph, clusters=clusters))
             # Written once, so that what cannot be written is known before the search begins.
             for move in islice(moves.from_reference(), 1):
                 self._emit(moves, move.design)
@@ -271,9 +275,13 @@ class PlaybookAgents:
         waiting = max(map(_waiting_of, [context.selected, *(plain if design is None else [])]))
         gain = None if verdict is None else verdict.speedup_vs_eager
         faster = gain is not None and gain.value > 1
-        # What is no faster serves nobody at other lengths either.
+        baselines = context.reference.baselines
+        behind = design is not None and proposal.is_behind(baselines, call_ms)
+        # What is no faster serves nobody at other lengths either; other batches are left out where they cost time.
         offered = [
-            one for one in await self._recipes.offered(design, call_ms, waiting) if faster or one.label(LENGTHS) is None
+            one
+            for one in await self._recipes.offered(design, call_ms, waiting)
+            if (faster or one.label(LENGTHS) is None) and (behind or one.label(BATCH) is None)
         ]
         if (reason := self._recipes.reason.strip()) and reason not in self._told:
             self._told.add(reason)
@@ -286,7 +294,7 @@ class PlaybookAgents:
             ]
         first = [one for one in offered if one == proposal.PLAIN]
         won = self._won_here(design, call_ms, context)
-        own = self._own_first() if design is None and self.reference.environment.device_type == "cuda" else []
+        own = self._own_first(design) if self.reference.environment.device_type == "cuda" else []
         others = [one for one in offered if one not in first]
         # Better kernels do not help where the GPU waits for launches, and save less than products on tensor cores.
         ahead = [one for one in others if waiting > MUCH or any(each.ahead for each in self._switches.on(one))]
@@ -296,11 +304,18 @@ class PlaybookAgents:
         repairs = [one for one in mended if one is not None]
         return [*first, *repairs, *won, *ahead, *own, *(one for one in others if one not in ahead)]
 
-    def _own_first(self) -> list[Design]:
-        """Return the first design in kernels of the playbook's own, which are good where Inductor is not."""
-        if self._moves is None:
+    def _own_first(self, design: Design | None) -> list[Design]:
+        """Return the first design in kernels of the playbook's own, which are good where Inductor is not.
+
+        Beside what torch.compile writes they come where blocks hold rows together, which Inductor's kernels do not.
+        """
+        if self._moves is None or design not in (None, proposal.PLAIN):
             return []
-        return [move.design for move in islice(self._moves.from_reference(), 1)]
+        first = [move.design for move in islice(self._moves.from_reference(), 1)]
+        if design is None:
+            return first
+        kernels = [choice.variants[0] for one in first for choice in self._moves.choices(one)]
+        return first if any(kernel.cluster > 1 for kernel in kernels) else []
 
     def _won_here(self, design: Design | None, call_ms: float, context: Context) -> list[Design]:
         """Return what won in earlier runs and can be made of a design (None: of the reference), best first."""

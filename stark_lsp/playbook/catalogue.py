@@ -48,10 +48,17 @@ class KernelChoice:
 
 
 class Catalogue:
-    """The kernels of one module; strategies ask it for those that fit them."""
+    """The kernels of one module; strategies ask it for those that fit them.
 
-    def __init__(self, problem: Problem, prepared: Prepared) -> None:
+    Parameters
+    ----------
+    clusters
+        As in `variants`.
+    """
+
+    def __init__(self, problem: Problem, prepared: Prepared, *, clusters: bool = False) -> None:
         self.problem = problem
+        self._clusters = clusters
         self.prepared = prepared
         self.user_lines = UserLines(problem)
         self._by_nodes: dict[tuple[int, ...], KernelChoice | None] = {}
@@ -91,7 +98,9 @@ class Catalogue:
             name = f"{name}_kernel"
         lowered = replace(lowered, spec=replace(spec, name=name))
         self._names.add(name)
-        return KernelChoice(name, region, lowered, variants(lowered.spec, self.device), words, self.device)
+        return KernelChoice(
+            name, region, lowered, variants(lowered.spec, self.device, clusters=self._clusters), words, self.device
+        )
 
 
 def kernel_name(prepared: Prepared, region: Region, words: tuple[str, ...]) -> str:

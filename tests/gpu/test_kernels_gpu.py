@@ -89,6 +89,28 @@ def test_all_variants_of_a_softmax_agree_for_any_size(shape: tuple[int, ...], so
         )
 
 
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.get_device_capability()[0] not in (9, 10), reason="clusters"
+)
+def test_rows_that_blocks_hold_together_are_right_at_any_length() -> None:
+    spec = softmax("softmax", (4096, 65535), 1)
+    sums = replace(spec, name="sums", outputs=(Output("s", "float32", reduced=True),))
+    kernels = [
+        (replace(one, name=f"{one.name}_{variant.cluster}"), variant)
+        for one in (spec, sums)
+        for variant in variants(spec, "cuda", clusters=True)
+        if variant.cluster > 1
+    ]
+    assert [variant.cluster for _, variant in kernels] == [2, 4, 8] * 2
+    module = build(kernels, "cuda")
+    for shape in ((1, 1), (3, 7), (300, 65535), (1000, 40004), (5, 1_300_001)):
+        inputs = [torch.randn(shape, device="cuda")]
+        for one, _ in kernels:
+            found = getattr(module, one.name)(*inputs)
+            check(one, found, inputs, 3e-5)
+            assert torch.equal(found, getattr(module, one.name)(*inputs))
+
+
 def test_two_runs_agree_to_the_last_bit(softmaxes: tuple) -> None:
     module, kernels = softmaxes
     x = torch.randn(2, 3, 40000, device="cuda")

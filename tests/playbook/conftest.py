@@ -59,6 +59,7 @@ class Bench:
     analysis: dict[str, Any]
     agents: PlaybookAgents
     nodes: list[Node] = field(default_factory=list)
+    reference: Reference = REFERENCE
 
     def __post_init__(self) -> None:
         self.nodes.append(Node(0, None, AgentRole.ROOT, Candidate(self.problem.slice.text)))
@@ -66,7 +67,7 @@ class Bench:
     def context(self, selected: Node, rejections: Sequence[Rejection] = ()) -> Context:
         """What the engine would give for one attempt."""
         around = tuple(n for n in self.nodes if n.parent == selected.id)
-        return Context(self.problem, REFERENCE, selected, self.nodes[0], (), around, tuple(rejections))
+        return Context(self.problem, self.reference, selected, self.nodes[0], (), around, tuple(rejections))
 
     def plan(self, selected: Node | None = None, rejections: Sequence[Rejection] = ()) -> Plan:
         """The next plan on a node."""

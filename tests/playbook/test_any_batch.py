@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stark_lsp.core.roles import NothingToPropose
+from stark_lsp.core.verdict import Timing
 from stark_lsp.judge.analysis import conditions, inductor
+from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor import recipes
 from stark_lsp.playbook.inductor.proposal import AsCompiled
 from stark_lsp.playbook.inductor.reader import SIZES
 
-from .conftest import Bench, close, formatted
+from .conftest import REFERENCE, Bench, close, formatted
 from .playbook_cases import HEAD
 from .written import gradients, write
 
@@ -26,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("several_threads")
 
 ANY = {"batch": True}
 ROWS = SIZES[0]
+KEPT = "Keep to batches of the example's size"
 GATED = f"""{HEAD}class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -171,6 +177,33 @@ def test_a_graph_holds_the_example_s_batch_alone(bench: Callable[..., Bench]) ->
     source = AsCompiled(one.problem, kept["made"], design).candidate.source
     assert "    if tensors[0].shape[:1] != (6,) or torch.cuda.is_current_stream_capturing()" in source
     assert formatted(source) == ""
+
+
+def test_where_other_batches_cost_time_they_are_left_out(bench: Callable[..., Bench]) -> None:
+    one = bench(GATED)
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        return inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)
+
+    def following(compiled_ms: float) -> list[str]:
+        """Plans on the candidate as compiled, which takes 1 ms, where torch.compile takes so long."""
+        del one.nodes[1:]
+        timed = replace(REFERENCE.baselines, compile=Timing(compiled_ms, compiled_ms, compiled_ms, 5))
+        one.reference = replace(REFERENCE, baselines=timed)
+        one.agents = PlaybookAgents(one.analysis, one.problem, one.reference, ask=ask)
+        plain, found = one.attempt(), []
+        assert "lambda rows=0:" in plain.candidate.source
+        with contextlib.suppress(NothingToPropose):
+            while True:
+                child = one.attempt(plain)
+                assert child.plan is not None
+                found.append(child.plan.title)
+                if found[-1] == KEPT:
+                    assert "lambda rows=0:" not in child.candidate.source
+        return found
+
+    assert following(0.9)[0] == KEPT
+    assert KEPT not in following(0.98)
 
 
 def test_an_own_strategy_s_patterns_know_sizes() -> None:

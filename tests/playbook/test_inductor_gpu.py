@@ -222,6 +222,12 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     assert [name for name, _ in next(one_graph).kernels] == ["algebra", "launch"]
     joined = next(recipes.Switches().following(plain, of_attention, 0.2))
     assert [name for name, _ in joined.kernels] == ["attention", "products", "launch"]
+    # Sums may take several times as long in blocks that do not suit them, so that goes before other sizes.
+    alone = replace(of_images, convolutions=False, steps=3, lengths=True, rows=True)
+    assert names(plain, alone, 20.0) == [["tuning"], ["lengths"], ["batch"]]
+    assert names(plain, replace(alone, steps=5), 20.0) == [["lengths"], ["tuning"], ["batch"]]
+    assert names(Design(STRATEGY, (("lengths", "any"),)), alone, 20.0) == []
+    assert not any(one.label("batch") for one in recipes.Switches(any_length=True).following(plain, alone, 20.0))
     # A GPU that was seen to wait for a third of a long call would not by the usual time of a launch.
     waits_long = recipes.Switches().following(plain, replace(of_images, copied=40 << 20), 1.0, waiting=0.3)
     assert [name for name, _ in next(waits_long).kernels] == ["launch"]

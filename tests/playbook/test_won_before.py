@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from stark_lsp.core.device import Device
 from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.run import Note, Rejection
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Interval, Reference
+from stark_lsp.judge.analysis import inductor
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import recipes
@@ -21,6 +24,7 @@ from stark_lsp.playbook.inductor.proposal import PLAIN, Recipes
 from stark_lsp.playbook.inductor.recipes import STRATEGY
 
 from .conftest import REFERENCE, Bench
+from .playbook_cases import HEAD
 from .test_inductor_gpu import recorded
 from .test_playbook_agents import TWO_GROUPS
 
@@ -204,3 +208,26 @@ def test_a_graph_of_a_program_that_is_there_is_not_compiled_again(conv: tuple[Be
     for design in (PLAIN, Design(STRATEGY, ((recipes.LAUNCH, "replayed"),))):
         assert read_design(asyncio.run(made.get(design)).candidate.source) == design
     assert len(asked) == 1
+
+
+def test_rows_that_blocks_hold_together_go_before_other_blocks_for_inductors_kernels(
+    bench: Callable[..., Bench],
+) -> None:
+    text = "class Model(nn.Module):\n    def forward(self, x):\n        return x / (x * x).mean(1, keepdim=True)\n"
+    one = bench(f"{HEAD}{text}\n\ndef get_inputs():\n    return [torch.randn(130, 65535)]\n")
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        return inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)
+
+    def second(capability: str) -> str:
+        del one.nodes[1:]
+        there = replace(REFERENCE.environment, device_type="cuda")
+        one.reference = replace(REFERENCE, environment=there, device=Device(capability=capability))
+        analysis = json.loads(json.dumps(one.analysis).replace('"cpu"', '"cuda"'))
+        one.agents = PlaybookAgents(analysis, one.problem, one.reference, ask=ask)
+        plain = one.attempt()
+        assert read_design(plain.candidate.source) == PLAIN
+        return one.plan(plain).strategy
+
+    assert second("9.0") == "fuse-all"
+    assert second("8.0") == STRATEGY

@@ -49,7 +49,7 @@ def test_every_variant_of_a_supported_spec_renders_as_python_on_both_devices(dat
     for device in ("cpu", "cuda"):
         if supports(spec, device) is not None:
             continue
-        choices = variants(spec, device)
+        choices = variants(spec, device, clusters=True)
         assert 1 <= len(choices) <= 16
         assert len(set(choices)) == len(choices)
         labels = {v.label for v in choices}
@@ -231,12 +231,28 @@ def test_an_operand_may_be_called_like_a_variable_of_the_launcher() -> None:
         check(spec, getattr(module, spec.name)(*inputs), inputs)
 
 
+def test_rows_too_long_for_a_block_are_held_by_several_where_a_gpu_can() -> None:
+    def blocks(length: int, dtype: str = "float32") -> list[int]:
+        spec = row_sum((4096, length))
+        spec = replace(spec, operands=(replace(spec.operands[0], dtype=dtype),), outputs=(Output("y", dtype),))
+        assert all(one.cluster == 1 for one in variants(spec, "cuda"))
+        return [one.cluster for one in variants(spec, "cuda", clusters=True)]
+
+    assert blocks(65535)[:3] == [2, 4, 8]
+    assert blocks(393216)[:2] == [8, 1]
+    for short_or_long in (32768, 1 << 20):
+        assert set(blocks(short_or_long)) == {1}
+    assert set(blocks(65536, "bfloat16")) == {1}
+    alone = replace(row_sum((4096, 65535)), outputs=(Output("s", "float32", reduced=True),))
+    assert all(one.cluster == 1 for one in variants(alone, "cuda", clusters=True))
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_no_helper_is_written_that_nothing_calls(device: str) -> None:
     for spec in every_kind_of_kernel():
         if supports(spec, device) is not None:
             continue
-        for variant in variants(spec, device):
+        for variant in variants(spec, device, clusters=True):
             text = re.sub(r"//.*", "", cuda_source(render([(spec, variant, "fallback")], device)))
             helpers = set(re.findall(r"\b_stark_\w+", text)) - {"_stark_error", f"_stark_{spec.name}"}
             alone = [name for name in helpers if len(re.findall(rf"\b{name}\b", text)) < 2]
@@ -268,6 +284,8 @@ def test_nvcc_accepts_random_kernels_without_a_warning(tmp_path: Path) -> None:
     columns = replace(row_sum((1, 4096, 64), (1,)), name="down")
     kernels += [(split, variants(split, "cuda")[0], "f"), (columns, variants(columns, "cuda")[0], "f")]
     assert all(variant.split for _, variant, _ in kernels[-2:])
+    held = replace(row_sum((4096, 65535)), name="held")
+    kernels.append((held, variants(held, "cuda", clusters=True)[0], "f"))
     source = tmp_path / "kernels.cu"
     source.write_text(cuda_source(render(kernels, "cuda")))
     command = ["nvcc", "-arch=sm_90", "-std=c++17", "-O1", "-c", str(source), "-o", str(tmp_path / "kernels.o")]

@@ -12,10 +12,11 @@ from stark_lsp.core.editing import keep_ends
 from stark_lsp.core.problem import Span
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Timing
+from stark_lsp.playbook.strategies import STRATEGIES
 from stark_lsp.proposals.package_kernels import SharedFile
 from stark_lsp.server.client.abilities import ClientFacts, read_facts
 from stark_lsp.server.features.code_actions import proposal_commands, run_commands, wanted
-from stark_lsp.server.features.diagnostics import build
+from stark_lsp.server.features.diagnostics import build, page_of
 from stark_lsp.server.features.hover import hover_at
 from stark_lsp.server.features.lenses import decision_commands
 from stark_lsp.server.proposals.review import evidence
@@ -75,6 +76,11 @@ def test_a_plan_tells_its_other_places_and_those_that_it_goes_on_from() -> None:
 def test_a_plan_without_strategy_has_the_code_plan() -> None:
     (found,) = diagnostics(view(node(1, 0, plan("Idea", strategy=""), None)))
     assert found.code == "plan"
+
+
+@pytest.mark.parametrize("strategy", ["as-compiled", "tune", "leave", *STRATEGIES])
+def test_every_strategy_of_the_playbook_has_a_page(strategy: str) -> None:
+    assert page_of(strategy) is not None
 
 
 def test_diagnostics_move_with_edits_above_and_vanish_with_their_text() -> None:

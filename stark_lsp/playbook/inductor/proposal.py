@@ -16,6 +16,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.status import Mode
+from stark_lsp.core.verdict import Baselines
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit
 from stark_lsp.playbook.inductor.naming import short
@@ -30,6 +31,8 @@ PLAIN = Design(STRATEGY, ())
 MANY = 150
 """Kernels that the original launches, from which Inductor takes long: it had not read 64 steps of a state-space model,
 some two hundred, after five minutes."""
+BEHIND = 1.05
+"""Time over torch.compile's from which a candidate may as well keep to one batch."""
 Ask = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 """Asks the judge for a program by a recipe; returns what `judge/analysis/inductor.program` does, or `none`, why not."""
 
@@ -115,8 +118,14 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         training=training,
         draws=made.get("draws", False),
         lengths=made.get("lengths", False),
+        rows="sizes" in made,
         copied=sum(map(_nbytes, (*given, *_results(program)))),
     )
+
+
+def is_behind(baselines: Baselines, call_ms: float) -> bool:
+    """Whether torch.compile was timed, and takes less than a candidate that takes so long."""
+    return baselines.compile is not None and call_ms > BEHIND * baselines.compile.median_ms
 
 
 def _results(program: Program) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
 ALGEBRA, WINDOWS, CONVOLUTIONS, ATTENTION = "algebra", "windows", "convolutions", "attention"
 TRANSPOSED, PRODUCTS, TUNING, LAYOUT, LAUNCH = "transposed", "products", "tuning", "layout", "launch"
-LENGTHS = "lengths"
+LENGTHS, BATCH = "lengths", "batch"
 HALVES, SHORT_HALVES = "halves", "short-halves"
 """Of `PRODUCTS`: in parts of float16; and in shorter sums of these."""
 STREAMED, EXACT = "streamed", "exact"
@@ -59,6 +59,8 @@ class Facts:
     """Whether it draws random numbers, of which capturing a graph takes some."""
     lengths: bool = False
     """Whether its inputs may come in other lengths, and its program serves that of the example alone."""
+    rows: bool = False
+    """Whether its program serves other batches."""
 
     def saved_by_graph(self, launches: int, call_ms: float, waiting: float = 0.0) -> bool:
         """Whether replaying so many launches of such a call, or the share seen waiting, is worth the copies."""
@@ -115,7 +117,7 @@ class Switch:
     @property
     def ahead(self) -> bool:
         """Whether it comes before kernels of the playbook's own."""
-        return self.name == ALGEBRA or self.joins
+        return self.name in (ALGEBRA, BATCH) or self.joins
 
     def serves(self, facts: Facts, call_ms: float, waiting: float = 0.0) -> bool:
         """Whether it can make a difference to a program that takes so long; `waiting` as in `Switches.following`."""
@@ -123,6 +125,8 @@ class Switch:
             return False
         if self.name == LENGTHS:
             return facts.lengths
+        if self.name == BATCH:
+            return facts.rows
         if self.rewrites:
             # On a CPU PyTorch's own windows are as fast.
             here = facts.device == "cuda" or self.name == ALGEBRA or bool(self.source)
@@ -178,6 +182,7 @@ SWITCHES = (
     Switch(LAUNCH, "captured", "Launch PyTorch's own kernels as one CUDA graph", "captured", replayed=True, plain=True),
     Switch(PRODUCTS, "bf16x6", "Take products of float32 on tensor cores, in six bfloat16 parts", PRODUCTS, _TRITON),
     Switch(LENGTHS, "any", "Serve inputs of other sizes as well", LENGTHS),
+    Switch(BATCH, "fixed", "Keep to batches of the example's size", BATCH),
 )
 
 
@@ -212,7 +217,8 @@ class Switches:
         made = {"options": options, "products": products, "rewrites": first, "own": self._own}
         # Patterns know sizes.
         any_length = self._any_length or any(one.name == LENGTHS for one in on)
-        return {**made, "batch": not self._own, "length": any_length and not self._own}
+        fixed = bool(self._own) or any(one.name == BATCH for one in on)
+        return {**made, "batch": not fixed, "length": any_length and not fixed}
 
     def replayed(self, design: Design) -> bool:
         """Whether a design is a CUDA graph."""
@@ -242,6 +248,8 @@ class Switches:
         order = [one.name for one in self._all]
         last = max((order.index(one.name) for one in on if one.name != LAYOUT), default=-1)
         behind = tuple(one for one in self._all if order.index(one.name) > last and not one.repair)
+        if self._any_length or design.label(LENGTHS) is not None:
+            behind = tuple(one for one in behind if one.name != BATCH)
         if waiting > MUCH:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
         serving = [one for one in behind if design.label(one.name) is None and one.serves(facts, call_ms, waiting)]
@@ -253,6 +261,8 @@ class Switches:
         # Where kernels take a part of their time, launches soon take the rest.
         together = [one for one in self._all if one in serving and (one.joins or (one.replayed and not one.plain))]
         groups += [together] if len(together) > 1 else []
+        # Sums and running sums take several times as long in blocks that do not suit them.
+        groups += [[one] for one in serving if one.name == TUNING and facts.steps == facts.kernels]
         # What serves more is tried once nothing large is left to gain.
         groups += [[one] for one in serving if one.name == LENGTHS and len(together) < 2]
         # The original's own kernels are nothing that other switches change.

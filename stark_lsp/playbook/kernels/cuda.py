@@ -26,6 +26,8 @@ def source(text: str) -> str:
     """A whole CUDA file of kernels."""
     helpers = helper_text(text, "cuda")
     head = ["#include <cmath>", "#include <cstdint>"]
+    if "cooperative_groups" in helpers:
+        head.append("#include <cooperative_groups.h>")
     if "__half" in text or "__half" in helpers:
         head.append("#include <cuda_fp16.h>")
     if "__nv_bfloat16" in text or "bfloat16" in helpers:

@@ -29,9 +29,10 @@ class CudaKernel(Kernel):
         """A `__global__` function; static, so that two libraries never mix theirs up."""
         sizes = [p.replace("int64_t", size, 1) if "_stride" not in p else p for p in self.size_parameters()]
         parameters = [*self.pointer_parameters(), *([more] if more else []), *sizes]
+        together = f"__cluster_dims__({self.variant.cluster}, 1, 1) " if self.variant.cluster > 1 else ""
         return [
             f"template <{template}>",
-            *signature(f"static __global__ void __launch_bounds__({self.bounds}) {name}", parameters),
+            *signature(f"static __global__ void {together}__launch_bounds__({self.bounds}) {name}", parameters),
             *indent(folded(without_unused([*self._derived(size), *lines]))),
             "}",
         ]

@@ -101,6 +101,8 @@ class CudaReduction(CudaKernel):
         across = self.variant.row_threads
         if self.columns:
             return f"_stark_stack_join<{self.variant.threads}, {across}>({name}, {function});"
+        if self.variant.cluster > 1:
+            return f"{name} = _stark_cluster_join<{self.variant.threads}, {self.variant.cluster}>({name}, {function});"
         kind = "block" if across > 32 else "warp"
         return f"{name} = _stark_{kind}_join<{across}>({name}, {function});"
 
@@ -197,6 +199,12 @@ class CudaReduction(CudaKernel):
                 "const int64_t col = mine < cols ? mine : cols - V;  // the last threads repeat the last columns",
                 *decode,
             ]
+        if (blocks := self.variant.cluster) > 1:
+            return [
+                f"const int64_t row = blockIdx.x / {blocks};",
+                f"const int lane = blockIdx.x % {blocks} * {threads} + threadIdx.x;",
+                *decode,
+            ]
         if not self.program.outer:
             return ["const int lane = threadIdx.x;"]
         if across == threads:
@@ -222,6 +230,7 @@ class CudaReduction(CudaKernel):
             lines.append(f"const bool fits = {self.walked} <= {tile};  // then it is read once and stays in registers")
             lines += [f"{self.vector_type(o)} {self.names[o]}_v[ITEMS];" for o in held]
         seen: set[str] = set()
+        together, last = self.variant.cluster > 1, [one for one in program.passes if one.reductions][-1]
         for one in program.passes:
             lines.append(self.title(one))
             for step in one.reductions:
@@ -229,8 +238,12 @@ class CudaReduction(CudaKernel):
             lines += self.pass_lines(one, "0", self.walked, held, seen)
             seen |= set(program.reads(one))
             lines += [self.join_line(s) for s in one.reductions]
+            if together and one is last:
+                lines.append("auto read = cooperative_groups::this_cluster().barrier_arrive();")
             lines += self.row_step_lines(one.after) if self.columns else self.after(one)
         lines += self.store_results()
+        if together:
+            lines.append("cooperative_groups::this_cluster().barrier_wait(std::move(read));")
         template = "int V, int ITEMS, class Index" if self.narrow else "int V, int ITEMS"
         return self.kernel(f"_stark_{program.spec.name}_kernel", template, lines, self.index)
 
@@ -253,6 +266,8 @@ class CudaReduction(CudaKernel):
         if self.columns:
             wide = threads // across
             blocks = f"unsigned({rows} * ((cols + {wide} * {{v}} - 1) / ({wide} * {{v}})))"
+        elif self.variant.cluster > 1:
+            blocks = f"unsigned({self.variant.cluster} * ({rows}))"
         elif across == threads:
             blocks = f"unsigned({rows})"
         else:
@@ -261,7 +276,8 @@ class CudaReduction(CudaKernel):
         if not self.narrow:
             return self.choose(call)
         v, items = self.variant.vector, self.variant.items
-        huge = " || ".join([*([f"{rows} >> 31"] if self.program.outer else []), f"{self.walked} >> 30"])
+        most = 31 - self.variant.cluster.bit_length() + 1
+        huge = " || ".join([*([f"{rows} >> {most}"] if self.program.outer else []), f"{self.walked} >> 30"])
         return [
             f"if ({huge})",
             *indent([call.format(v=1, items=items * v, index="int64_t")]),

@@ -21,6 +21,8 @@ class Variant:
     """CUDA: vectors a thread has in flight; a row of at most row_threads * items * vector elements is read once."""
     parts: int = 1
     """CUDA: blocks that share a row when it is split."""
+    cluster: int = 1
+    """CUDA: blocks that hold a row together and read each other's results; `row_threads` counts the threads of all."""
     streaming: bool = False
     """CPU: write the outputs past the cache."""
     keep: bool = False
@@ -40,6 +42,7 @@ class Variant:
             "vector": self.vector,
             "items": self.items if self.items > 1 else 0,
             "blocks a row": self.parts if self.parts > 1 else 0,
+            "blocks that hold a row": self.cluster if self.cluster > 1 else 0,
             "block": self.block,
         }
         found = ["shared rows"] if self.split else []

@@ -15,14 +15,22 @@ FEW_ROWS_CPU = 16
 """Fewer rows than this may leave threads without work."""
 FEW_ROWS_CUDA = 128
 """Fewer rows than this leave multiprocessors without work."""
+HELD_CUDA = ((2, 64), (4, 64), (8, 96))
+"""Elements that a thread of a cluster of so many blocks of 512 threads holds at most; measured on an H200."""
 LONG_CUDA = 16384
 """Rows of at least this many elements are worth sharing among blocks."""
 
 
-def variants(spec: KernelSpec, device_type: str) -> tuple[Variant, ...]:
-    """Variants worth trying, best guess first, each valid for the spec."""
+def variants(spec: KernelSpec, device_type: str, *, clusters: bool = False) -> tuple[Variant, ...]:
+    """Variants worth trying, best guess first, each valid for the spec.
+
+    Parameters
+    ----------
+    clusters
+        Whether blocks of the GPU may read each other's shared memory, as from compute capability 9.0 on.
+    """
     program = Program(spec)
-    found = _cpu(program) if device_type == "cpu" else _cuda(program)
+    found = _cpu(program) if device_type == "cpu" else _cuda(program, clusters)
     return tuple(dict.fromkeys(found))
 
 
@@ -88,12 +96,12 @@ def _vector(program: Program) -> int:
     return min(8, 16 // max(ITEM_BYTES[d] for d in dtypes))
 
 
-def _cuda(program: Program) -> list[Variant]:
+def _cuda(program: Program, clusters: bool) -> list[Variant]:
     if program.layout in (Layout.FLAT, Layout.MATRIX):
         return _cuda_pointwise(program)
     if program.layout is Layout.COLUMNS:
         return _cuda_columns(program)
-    return _cuda_rows(program)
+    return _cuda_rows(program, clusters)
 
 
 def _cuda_pointwise(program: Program) -> list[Variant]:
@@ -106,11 +114,12 @@ def _cuda_pointwise(program: Program) -> list[Variant]:
     return found
 
 
-def _cuda_rows(program: Program) -> list[Variant]:
+def _cuda_rows(program: Program, clusters: bool) -> list[Variant]:
     v = _vector(program)
     vectors = -(-program.length // v)
     counted = [o for one in program.passes for o in program.reads(one)]
-    cached = max(1, sum(counted.count(o) > 1 for o in set(counted)))
+    again = sum(counted.count(o) > 1 for o in set(counted))
+    cached = max(1, again)
     found = []
     if program.outer:
         for across in (8, 16, 32):
@@ -126,14 +135,27 @@ def _cuda_rows(program: Program) -> list[Variant]:
     # Measured on an H200: two to four vectors for each thread in blocks of 256, then 512; rows too long for the
     # registers want as many threads as there are.
     found += sorted(blocks, key=lambda b: (not 2 <= b.items <= 4, (256, 512, 128, 1024).index(b.threads)))[:4]
-    again = [Variant(threads=t, row_threads=t, vector=v, items=i) for t, i in ((1024, 2), (512, 4), (256, 4))]
-    found += [one for one in again if one.threads * v <= 2 * max(program.length, 128)]
+    # Of halves one block is faster.
+    together = _clusters(v, vectors, again) if clusters and v == 4 and not blocks else []
+    found += together
+    streamed = [Variant(threads=t, row_threads=t, vector=v, items=i) for t, i in ((1024, 2), (512, 4), (256, 4))]
+    found += [one for one in streamed if one.threads * v <= 2 * max(program.length, 128)]
     shared = _shared_rows(program, v)
     if program.rows <= FEW_ROWS_CUDA and program.length >= LONG_CUDA:
-        return [*shared, *found[:3]] or found
+        return [*shared, *found[: 3 + len(together)]] or found
     if program.rows <= 4 * FEW_ROWS_CUDA:
         found += shared[:1]
     return found or [Variant(threads=256, row_threads=256, items=2)]
+
+
+def _clusters(v: int, vectors: int, again: int) -> list[Variant]:
+    """Rows that so many operands are read again of, in the registers of as few blocks as hold them, or of more."""
+    found = []
+    for blocks, most in HELD_CUDA:
+        items = -(-vectors // (512 * blocks))
+        if 16 <= items * v * again <= most:
+            found.append(Variant(threads=512, row_threads=512 * blocks, vector=v, items=items, cluster=blocks))
+    return found
 
 
 def _shared_rows(program: Program, v: int) -> list[Variant]:

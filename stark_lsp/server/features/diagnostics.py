@@ -35,6 +35,8 @@ RELATED = 8
 """Places told with another one at most."""
 PAUSE_S = 0.15
 """Changes within this time are told to the client together."""
+_FUSED = ("fuse-best", "keep-library", "fuse-pointwise", "tune", "leave")
+"""Strategies and moves that share the page of `fuse-all`."""
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
@@ -70,6 +72,8 @@ def page_of(strategy: str) -> Path | None:
     """Return the page of the docs about a strategy of the playbook, None if there is none."""
     if not strategy.replace("-", "").isalnum():
         return None  # a model may have made it up
+    if strategy in _FUSED:
+        strategy = "fuse-all"
     folders = (_PACKAGE / "_docs", _PACKAGE.parent / "docs" / "playbook")
     return next((page for folder in folders if (page := folder / f"{strategy}.md").is_file()), None)
 
