@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import functools
+import hashlib
 import importlib.util
 import json
 import os
 import random
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +22,8 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
+from torch.utils import cpp_extension
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Plan
@@ -28,12 +34,17 @@ from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, Timing, Verdict
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.judge.analysis import NotTraceable, analyze, cost
+from stark_lsp.playbook import handwritten
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.inductor import guards
 
 REFERENCE = Reference(
     Environment("test", "cpu", "3", sys.executable, torch.__version__), Baselines(Timing(1e4, 9e3, 1.1e4, 5))
 )
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIX = "torch/csrc/inductor/cpp_prefix.h"
 
 
 def load(path: Path, name: str) -> ModuleType:
@@ -147,10 +158,37 @@ def judge_cache(shared: Path) -> Path:
     return shared / "builds"
 
 
+def compiled_ahead() -> Path:
+    """Return a folder of headers where Inductor's, which each of its kernels for a CPU includes, is compiled ahead.
+
+    A compiler for which this was made with other flags reads torch's own.
+    """
+    (listed,) = re.findall(r"flags = (\[.*\])", handwritten.written("library"))
+    capability = torch.backends.cpu.get_cpu_capability()
+    flags = [*ast.literal_eval(listed), *(["-mprefer-vector-width=512"] if capability == "AVX512" else [])]
+    if capability in ("AVX2", "AVX512"):
+        flags += [f"-DCPU_CAPABILITY={capability}", f"-DCPU_CAPABILITY_{capability}="]
+    flags += [word for path in cpp_extension.include_paths() for word in ("-isystem", path)]
+    command = ["c++", "-DTORCH_API_INCLUDE_EXTENSION_H", "-fPIC", "-std=c++20", *flags, "-x", "c++-header"]
+    version = subprocess.run(["c++", "--version"], capture_output=True, text=True, check=True).stdout
+    digest = hashlib.sha256(f"{torch.__version__} {version} {command}".encode()).hexdigest()
+    place = ROOT / ".cache" / "compiled" / digest[:16]
+    made = place / f"{PREFIX}.gch"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(place / "lock"):
+        if not made.exists():
+            header = Path(torch.__file__).parent / "include" / PREFIX
+            if subprocess.run([*command, str(header), "-o", f"{made}.part"], check=False).returncode == 0:
+                os.replace(f"{made}.part", made)
+    return place
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _made_once(shared: Path, judge_cache: Path) -> Iterator[None]:
     """One build folder for the session: equal kernels are built once, torch keeps a lock of it. One look at memory."""
     patch = pytest.MonkeyPatch()
+    if shutil.which("c++"):
+        patch.setenv("CPATH", str(compiled_ahead()))
     patch.setenv("TORCH_EXTENSIONS_DIR", str(shared / "extensions"))
     patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(judge_cache / "inductor"))
     # What a copy of 64 MiB takes is asked by every analysis, and nobody here asks what it was, see `generous`.
