@@ -227,7 +227,10 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     assert names(plain, alone, 20.0) == [["tuning"], ["lengths"], ["batch"]]
     assert names(plain, replace(alone, steps=5), 20.0) == [["lengths"], ["tuning"], ["batch"]]
     assert names(Design(STRATEGY, (("lengths", "any"),)), alone, 20.0) == []
-    assert not any(one.label("batch") for one in recipes.Switches(any_length=True).following(plain, alone, 20.0))
+    fixed = Design(STRATEGY, (("batch", "fixed"),))
+    for any_length in (True, False):
+        switches = recipes.Switches(any_length=any_length)
+        assert (fixed in switches.following(plain, alone, 20.0)) is switches.fit(fixed, alone, 20.0) is not any_length
     # A GPU that was seen to wait for a third of a long call would not by the usual time of a launch.
     waits_long = recipes.Switches().following(plain, replace(of_images, copied=40 << 20), 1.0, waiting=0.3)
     assert [name for name, _ in next(waits_long).kernels] == ["launch"]

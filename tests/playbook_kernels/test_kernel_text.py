@@ -42,6 +42,13 @@ def cuda_source(text: str) -> str:
     return found.group(1)
 
 
+SUM_BEHIND = (
+    Step("d", "sub", ("x", "t"), "float32"),
+    Step("s", "sum", ("d",), "float32"),
+    Step("y", "mul", ("d", "s"), "float32"),
+)
+
+
 @QUICK
 @given(st.data())
 def test_every_variant_of_a_supported_spec_renders_as_python_on_both_devices(data: st.DataObject) -> None:
@@ -240,6 +247,8 @@ def test_rows_too_long_for_a_block_are_held_by_several_where_a_gpu_can() -> None
 
     assert blocks(65535)[:3] == [2, 4, 8]
     assert blocks(393216)[:2] == [8, 1]
+    twice = replace(row_sum((4096, 393216)), steps=(Step("t", "amax", ("x",), "float32"), *SUM_BEHIND))
+    assert all(one.cluster == 1 for one in variants(twice, "cuda", clusters=True))
     for short_or_long in (32768, 1 << 20):
         assert set(blocks(short_or_long)) == {1}
     assert set(blocks(65536, "bfloat16")) == {1}

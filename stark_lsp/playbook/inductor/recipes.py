@@ -228,6 +228,7 @@ class Switches:
         """Whether a design that won elsewhere can be asked for here: all its switches are known and serve."""
         on = self.on(design)
         known = len(on) == len(design.kernels) and all(one.serves(facts, call_ms) for one in on)
+        known = known and not (self._any_length and design.label(BATCH))
         return known and bool(on) and (len(on) == 1 or not any(one.plain for one in on))
 
     def following(self, design: Design, facts: Facts, call_ms: float, waiting: float = 0.0) -> Iterator[Design]:

@@ -239,11 +239,11 @@ class CudaReduction(CudaKernel):
             seen |= set(program.reads(one))
             lines += [self.join_line(s) for s in one.reductions]
             if together and one is last:
-                lines.append("auto read = cooperative_groups::this_cluster().barrier_arrive();")
+                lines.append("auto arrived = cooperative_groups::this_cluster().barrier_arrive();")
             lines += self.row_step_lines(one.after) if self.columns else self.after(one)
         lines += self.store_results()
         if together:
-            lines.append("cooperative_groups::this_cluster().barrier_wait(std::move(read));")
+            lines.append("cooperative_groups::this_cluster().barrier_wait(std::move(arrived));")
         template = "int V, int ITEMS, class Index" if self.narrow else "int V, int ITEMS"
         return self.kernel(f"_stark_{program.spec.name}_kernel", template, lines, self.index)
 

@@ -23,7 +23,7 @@ row rows cols col segment length count threads stream device visit begin end lan
 r i exp log sin cos tan tanh sqrt pow floor ceil round trunc abs erf min max gamma y0 y1 yn j0 j1 jn index div
 tile block parts error previous offset warp main time rank at fit held inside base partials self status code
 V ITEMS LANES THREADS DOWN WIDTH ACROSS total scratch blocks within value values wanted other share part path down
-across shifted
+across shifted arrived cooperative_groups
 fits known narrow wide last first item step launch kernels index all left right a b x y to from bits mine own
 nearbyint fma fmod copysign expm1 log2 log1p exp2 sinh cosh atan fabs sizeof std dim3 unsigned INFINITY NAN memcpy
 uintptr_t size_t int64_t int32_t uint8_t uint16_t uint32_t INT64_MIN INT32_MIN INT64_MAX INT32_MAX UINT8_MAX omp

@@ -15,8 +15,9 @@ FEW_ROWS_CPU = 16
 """Fewer rows than this may leave threads without work."""
 FEW_ROWS_CUDA = 128
 """Fewer rows than this leave multiprocessors without work."""
-HELD_CUDA = ((2, 64), (4, 64), (8, 96))
-"""Elements that a thread of a cluster of so many blocks of 512 threads holds at most; measured on an H200."""
+HELD_CUDA = 64
+"""Elements that a thread of a cluster, in blocks of 512, has registers for, and half as many more where a row is summed
+once; measured on an H200."""
 LONG_CUDA = 16384
 """Rows of at least this many elements are worth sharing among blocks."""
 
@@ -136,7 +137,9 @@ def _cuda_rows(program: Program, clusters: bool) -> list[Variant]:
     # registers want as many threads as there are.
     found += sorted(blocks, key=lambda b: (not 2 <= b.items <= 4, (256, 512, 128, 1024).index(b.threads)))[:4]
     # Of halves one block is faster.
-    together = _clusters(v, vectors, again) if clusters and v == 4 and not blocks else []
+    once = sum(bool(one.reductions) for one in program.passes) == 1
+    most = HELD_CUDA * 3 // 2 if once else HELD_CUDA
+    together = _clusters(v, vectors, again, most) if clusters and v == 4 and not blocks else []
     found += together
     streamed = [Variant(threads=t, row_threads=t, vector=v, items=i) for t, i in ((1024, 2), (512, 4), (256, 4))]
     found += [one for one in streamed if one.threads * v <= 2 * max(program.length, 128)]
@@ -148,12 +151,12 @@ def _cuda_rows(program: Program, clusters: bool) -> list[Variant]:
     return found or [Variant(threads=256, row_threads=256, items=2)]
 
 
-def _clusters(v: int, vectors: int, again: int) -> list[Variant]:
+def _clusters(v: int, vectors: int, again: int, most: int) -> list[Variant]:
     """Rows that so many operands are read again of, in the registers of as few blocks as hold them, or of more."""
     found = []
-    for blocks, most in HELD_CUDA:
+    for blocks in (2, 4, 8):
         items = -(-vectors // (512 * blocks))
-        if 16 <= items * v * again <= most:
+        if 16 <= items * v * again <= (most if blocks == 8 else HELD_CUDA):
             found.append(Variant(threads=512, row_threads=512 * blocks, vector=v, items=items, cluster=blocks))
     return found
 
