@@ -275,8 +275,7 @@ class PlaybookAgents:
         waiting = max(map(_waiting_of, [context.selected, *(plain if design is None else [])]))
         gain = None if verdict is None else verdict.speedup_vs_eager
         faster = gain is not None and gain.value > 1
-        baselines = context.reference.baselines
-        behind = design is not None and proposal.is_behind(baselines, call_ms)
+        behind = proposal.is_behind(context.reference.baselines, None if verdict is None else verdict.runtime)
         # What is no faster serves nobody at other lengths either; other batches are left out where they cost time.
         offered = [
             one

@@ -202,8 +202,9 @@ def test_where_other_batches_cost_time_they_are_left_out(bench: Callable[..., Be
                     assert "lambda rows=0:" not in child.candidate.source
         return found
 
-    assert following(0.9)[0] == KEPT
-    assert KEPT not in following(0.98)
+    assert following(0.85)[0] == KEPT
+    # It may be as fast: 0.9 to 1.1 ms.
+    assert KEPT not in following(0.87)
 
 
 def test_an_own_strategy_s_patterns_know_sizes() -> None:

@@ -16,7 +16,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.status import Mode
-from stark_lsp.core.verdict import Baselines
+from stark_lsp.core.verdict import Baselines, Timing
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit
 from stark_lsp.playbook.inductor.naming import short
@@ -123,9 +123,10 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
     )
 
 
-def is_behind(baselines: Baselines, call_ms: float) -> bool:
-    """Whether torch.compile was timed, and takes less than a candidate that takes so long."""
-    return baselines.compile is not None and call_ms > BEHIND * baselines.compile.median_ms
+def is_behind(baselines: Baselines, runtime: Timing | None) -> bool:
+    """Whether torch.compile was timed, and a candidate that takes so long is slower beyond the intervals of both."""
+    compiled = baselines.compile
+    return compiled is not None and runtime is not None and runtime.low_ms > BEHIND * compiled.high_ms
 
 
 def _results(program: Program) -> Iterator[dict[str, Any]]:
