@@ -43,7 +43,7 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 TIMED = $(shell grep -rl --include='test_*.py' 'mark\.timing' tests)
 
 # One process more than there are cores: some wait while others work.
-test: $(BIN)/.dev ## Run the tests (6 to 8 minutes on 2 cores)
+test: $(BIN)/.dev ## Run the tests (6 to 10 minutes on 2 cores)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not timing"
 	@$(BIN)/python -m pytest -m "timing and not slow" $(TIMED)
 

@@ -188,7 +188,7 @@ def _made_once(shared: Path, judge_cache: Path) -> Iterator[None]:
     """One build folder for the session: equal kernels are built once, torch keeps a lock of it. One look at memory."""
     patch = pytest.MonkeyPatch()
     if shutil.which("c++"):
-        patch.setenv("CPATH", str(compiled_ahead()))
+        patch.setenv("CPATH", str(compiled_ahead()), prepend=os.pathsep)
     patch.setenv("TORCH_EXTENSIONS_DIR", str(shared / "extensions"))
     patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(judge_cache / "inductor"))
     # What a copy of 64 MiB takes is asked by every analysis, and nobody here asks what it was, see `generous`.

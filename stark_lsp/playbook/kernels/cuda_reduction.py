@@ -276,7 +276,7 @@ class CudaReduction(CudaKernel):
         if not self.narrow:
             return self.choose(call)
         v, items = self.variant.vector, self.variant.items
-        most = 31 - self.variant.cluster.bit_length() + 1
+        most = 32 - self.variant.cluster.bit_length()
         huge = " || ".join([*([f"{rows} >> {most}"] if self.program.outer else []), f"{self.walked} >> 30"])
         return [
             f"if ({huge})",
