@@ -364,7 +364,7 @@ def test_where_large_inputs_are_ill_conditioned_the_result_has_to_be_finite(
     # Behind a product float32 is off by more than a softmax of large values bears.
     init, inputs = PROJECTED
     body, original = (f"y = self.project(x) / 4\n{text}" for text in (body, "return y.softmax(-1)"))
-    reference = make_reference(tmp_path / "r", original, inputs, init=init, drawn=0)
+    reference = make_reference(tmp_path / "r", original, inputs, init=init)
     large = [case for case in reference.special if case.kind is CaseKind.LARGE and not case.trained]
     assert [case.finite_alone for case in large] == [True, False]
     found, message = finding(reference, tmp_path / "c", body, init=init)
@@ -375,5 +375,5 @@ def test_where_large_inputs_are_ill_conditioned_the_result_has_to_be_finite(
 def test_what_is_not_finite_there_either_is_no_case(tmp_path: Path) -> None:
     init, inputs = PROJECTED
     body = "y = self.project(x)\nreturn torch.exp(y) * torch.cos(y)"
-    reference = make_reference(tmp_path / "r", body, inputs, init=init, drawn=0)
+    reference = make_reference(tmp_path / "r", body, inputs, init=init)
     assert not any(case.words.startswith("with inputs 1000 times") for case in reference.special)
