@@ -10,6 +10,10 @@ right. So the table says what the way of asking costs, and nothing of how well a
 
 - *built*: share of attempts whose verdict is about a kernel that was built and loaded.
 - *read*, *cached*, *written*: tokens an attempt, four characters each; *cached* is a part of *read*.
+- *price read*: what reading costs an attempt, in tokens at the full price: those that are stored in the cache at 1.25,
+  those that are found there at 0.1.
+
+The first row is what `--paper` asks.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from messages_api.server import TEST_KEY, MessagesServer, Request
 from model_runs import options, session
 from test_agent_patching import edits_between
 
+from stark_lsp.core.paper import as_in_paper
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import DeviceChoice
@@ -117,7 +122,7 @@ def _built(node: Node) -> bool:
     return node.verdict is not None and not node.verdict.status.early
 
 
-async def measure(corrections: int, edits: bool, attempts: int, seeds: int) -> str:
+async def measure(corrections: int, edits: bool, attempts: int, seeds: int, *, paper: bool = False) -> str:
     """Return a row of the table."""
     count: Counter[str] = Counter()
     for seed in range(seeds):
@@ -126,6 +131,9 @@ async def measure(corrections: int, edits: bool, attempts: int, seeds: int) -> s
             store = RunStore(Path(folder) / "runs.sqlite3")
             wanted = options(attempts, seed=seed, corrections=corrections)
             wanted = replace(wanted, agents=replace(wanted.agents, edits=edits))
+            if paper:
+                search, agents = as_in_paper(wanted.search, replace(wanted.agents, dialect="raw"))
+                wanted = replace(wanted, search=search, agents=agents)
             run = await session(_problem(Path(folder)), wanted, store, []).execute()
             nodes = [node for node in store.load(run.id).nodes.values() if node.parent is not None]
             count.update(attempts=len(nodes), built=sum(map(_built, nodes)))
@@ -135,13 +143,15 @@ async def measure(corrections: int, edits: bool, attempts: int, seeds: int) -> s
                     questions=1,
                     cached=usage.cache_read_tokens,
                     read=usage.total - usage.output_tokens,
+                    price=usage.input_tokens + 1.25 * usage.cache_write_tokens + 0.1 * usage.cache_read_tokens,
                     written=usage.output_tokens,
                 )
             print(f"{dict(count)}", file=sys.stderr, flush=True)
     each = {name: value / count["attempts"] for name, value in count.items()}
     return (
-        f"| {corrections} | {'edits' if edits else 'whole files'} | {count['attempts']} | {each['built']:.0%} "
-        f"| {each['questions']:.2f} | {each['read']:,.0f} | {each['cached']:,.0f} | {each['written']:,.0f} "
+        f"| {'paper' if paper else corrections} | {'edits' if edits else 'whole files'} | {count['attempts']} "
+        f"| {each['built']:.0%} | {each['questions']:.2f} | {each['read']:,.0f} | {each['cached']:,.0f} "
+        f"| {each['price']:,.0f} | {each['written']:,.0f} | {count['price'] / max(1, count['built']):,.0f} "
         f"| {count['written'] / max(1, count['built']):,.0f} |"
     )
 
@@ -153,9 +163,11 @@ def main() -> int:
     parser.add_argument("--attempts", type=int, default=14)
     arguments = parser.parse_args()
     print(
-        "| corrections | handed in | attempts | built | questions | read | cached | written | written for each built |"
+        "| corrections | handed in | attempts | built | questions | read | cached | price read | written "
+        "| price read for each built | written for each built |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print(asyncio.run(measure(0, False, arguments.attempts, arguments.seeds, paper=True)), flush=True)
     for corrections, edits in ((0, False), (2, False), (2, True)):
         print(asyncio.run(measure(corrections, edits, arguments.attempts, arguments.seeds)), flush=True)
     return 0

@@ -59,7 +59,7 @@ class Diagnosis:
 
 def adds_up(profile: Profile, runtime: Timing | None) -> bool:
     """Whether the times of kernels fit into the call."""
-    return runtime is None or _total(profile) <= OVER * runtime.high_ms * 1e3
+    return runtime is None or _total(profile) <= OVER * runtime.median_ms * 1e3
 
 
 def diagnose(

@@ -7,6 +7,7 @@ The sentences are the templates' own (`prompts/_parts.md`).
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
@@ -18,7 +19,7 @@ from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.profile_phrases import TOP, duration, remarks, rest
 from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Interval, Profile, Reference, Timing, Verdict
+from stark_lsp.core.verdict import CompilerMessage, Interval, Profile, Reference, Timing, Verdict
 from stark_lsp.discovery.syntax import parse
 
 SELECTED_SOURCE = 120_000
@@ -53,6 +54,8 @@ ALIKE = 0.5
 """Share of a source that its changes to another one may take, to be shown in its place."""
 ELSEWHERE = "Timed on another device than the run goes on with: its speed-up compares, its time does not"
 """Of an attempt of before it went on."""
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_QUOTED = re.compile(rf"[\"'‘`]({_WORD.pattern})")
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ def result(verdict: Verdict | None, *, profile: bool, source: str = "") -> Resul
     if verdict is None:
         verdict = Verdict(VerdictStatus.NO_CANDIDATE, "It is still being judged.")
     native = _native(source) if verdict.compiler else []
-    messages = [_message(m.line, m.column, m.text, _line(native, m.line)) for m in verdict.compiler[:MESSAGES]]
+    messages = [_message(m, _line_of(native, m)) for m in verdict.compiler[:MESSAGES]]
     errors = verdict.errors
     uncompiled = (VerdictStatus.COMPILE_ERROR, VerdictStatus.REFUSED, VerdictStatus.NO_CANDIDATE)
     return Result(
@@ -361,9 +364,10 @@ def _waiting(verdict: Verdict | None) -> str:
     return f", of {duration(call_us)} its kernels take {duration(kernels_us)}"
 
 
-def _message(line: int, column: int, text: str, code: str) -> str:
-    place = f"line {line}, column {column}: " if line and column else f"line {line}: " if line else ""
-    return place + capped(clean(text), MESSAGE) + (f"\n    {code}" if code else "")
+def _message(said: CompilerMessage, code: str) -> str:
+    column = f", column {said.column}" if said.column else ""
+    place = f"line {said.line}{column}: " if said.line else ""
+    return place + capped(clean(said.text), MESSAGE) + (f"\n    {code}" if code else "")
 
 
 def _line(lines: Sequence[str], number: int) -> str:
@@ -371,17 +375,25 @@ def _line(lines: Sequence[str], number: int) -> str:
     return one_line(lines[number - 1], 2 * NAME) if 0 < number <= len(lines) else ""
 
 
-def _native(source: str) -> list[str]:
-    """Return the lines of a kernel's source; nothing where there are several that a message could be about."""
+def _line_of(native: Sequence[Sequence[str]], said: CompilerMessage) -> str:
+    """Return the line a message is about; of several sources that of the only one whose line has what it quotes."""
+    lines = [_line(lines, said.line) for lines in native]
+    if len(lines) > 1:
+        quoted = set(_QUOTED.findall(said.text))
+        lines = [line for line in lines if not quoted.isdisjoint(_WORD.findall(line))]
+    return lines[0] if len(lines) == 1 else ""
+
+
+def _native(source: str) -> list[list[str]]:
+    """Return the lines of each source that a compiler may have been given."""
     try:
         tree = parse(source)
     except SyntaxError:
         return []
-    texts = [
-        node.value
+    return [
+        node.value.split("\n")
         for statement in tree.body
         if isinstance(statement, (ast.Assign, ast.AnnAssign))
         for node in ast.walk(statement)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value
     ]
-    return texts[0].split("\n") if len(texts) == 1 else []

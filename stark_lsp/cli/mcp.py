@@ -37,12 +37,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="NAME",
         default="playbook",
-        help="who plans and writes in a run: playbook, which costs nothing, anthropic, anthropic:NAME, replay:FILE, "
-        "auto (default: %(default)s)",
+        help="who plans and writes in a run: playbook, which costs nothing, anthropic, anthropic:NAME, openai:NAME, "
+        "replay:FILE, auto (default: %(default)s)",
     )
     parser.add_argument(
         "--dollars", type=float, metavar="X", help="what one run may spend on a language model (default: 10)"
     )
+    options.add_notes(parser)
     parser.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
     group = parser.add_argument_group("judging")
     options.add_isolation(group)
@@ -70,5 +71,5 @@ def run(args: argparse.Namespace) -> int:
     from stark_lsp.mcp.app import serve
     from stark_lsp.mcp.tools import Setup
 
-    serve(root, Setup(evaluation, args.python, args.model, args.dollars))
+    serve(root, Setup(evaluation, args.python, args.model, args.dollars, notes=not args.no_notes))
     return 0

@@ -196,12 +196,7 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--no-profile", action="store_true", help="show agents no profiles of the class and of what they wrote"
     )
-    group.add_argument(
-        "--no-notes",
-        action="store_true",
-        help="take nothing along from earlier runs of this project; else the model is told what helped and failed "
-        "there on similar classes, and the playbook tries first what won (stark-lsp notes)",
-    )
+    add_notes(group)
     group.add_argument(
         "--prompts",
         metavar="DIR",
@@ -257,6 +252,16 @@ def refuse_beyond_paper(system: str) -> None:
     """
     if find_system(system).tools:
         raise BadInput(f"The system {system} is not the paper's.", cure="Leave out --paper, or use the system stark.")
+
+
+def add_notes(parser: argparse._ActionsContainer) -> None:
+    """Add what keeps notes of earlier runs from a model."""
+    parser.add_argument(
+        "--no-notes",
+        action="store_true",
+        help="take nothing along from earlier runs of this project; else the model is told what helped and failed "
+        "there on similar classes, and the playbook tries first what won (stark-lsp notes)",
+    )
 
 
 def agent_settings(args: argparse.Namespace) -> AgentSettings:

@@ -15,6 +15,7 @@ from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from stark_lsp.cli.terminal.failures import Log, as_stark_error
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.problem import Problem
@@ -63,6 +64,8 @@ class Setup:
     """Who answers as the agents of a run."""
     dollars: float | None = None
     """What one run may spend on a language model."""
+    notes: bool = True
+    """Whether a run takes along what earlier ones left."""
 
 
 @contextmanager
@@ -175,6 +178,7 @@ def register(server: MCPServer[Any], workspace: Workspace, work: Work, setup: Se
                 default_dollars=DEFAULT_DOLLARS,
                 search=SearchSettings(attempts=attempts),
                 evaluation=setup.evaluation,
+                agents=AgentSettings(notes=setup.notes),
                 interpreter=setup.interpreter,
                 resume=True,
                 write_mode=WriteMode.BESIDE,

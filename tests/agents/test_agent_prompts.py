@@ -25,6 +25,7 @@ from stark_lsp.agents.answers import TOOLS, tool_of
 from stark_lsp.agents.dialects import detect, embedding
 from stark_lsp.agents.frame import Frame
 from stark_lsp.agents.lenses import Lens
+from stark_lsp.agents.observations import result
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.candidate import Candidate
@@ -402,6 +403,16 @@ def test_who_debugs_sees_what_changed_since_it_was_right_and_the_lines_that_mess
     body = frame().question(ModelRole.DEBUG, context(replace(SECOND, verdict=named)), TOOLS[ModelRole.DEBUG]).body
     assert "line 2, column 4: no sigm\n    // sigm(x)" in body
     assert "(at line 7 of the candidate's file: `// sigm(x)`)" in body
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("'sigm' was not declared", "\n    y = sigm(x);"), ('identifier "relu" is undefined', ""), ("expected ;", "")],
+)
+def test_of_two_sources_the_line_is_quoted_that_has_what_the_message_names(text: str, code: str) -> None:
+    source = 'CPU = r"""\ny = sigm(x);\n"""\nCUDA = r"""\nz = tanh(x);\n"""\n'
+    verdict = Verdict(VerdictStatus.COMPILE_ERROR, "no", compiler=(CompilerMessage(2, 5, text),))
+    assert result(verdict, profile=False, source=source).compiler == (f"line 2, column 5: {text}{code}",)
 
 
 def test_what_is_long_is_cut_in_the_middle_and_says_so() -> None:

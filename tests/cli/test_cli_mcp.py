@@ -19,11 +19,13 @@ import pytest
 from cli_cases import CHAIN, FEW, command, environment, here, write
 from cli_stored import HOSTILE, stored_run
 
-from stark_lsp.cli.mcp import configure
+from stark_lsp.cli import mcp as mcp_command
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import CallToolResult
+
+    from stark_lsp.mcp.tools import Setup
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 SAMPLE = (SAMPLES / "rms_norm.py").read_text().replace("(2048, 4096)", "(8, 4096)")
@@ -127,6 +129,19 @@ def test_the_server_imports_neither_torch_nor_a_models_sdk() -> None:
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.parametrize(("given", "notes"), [([], True), (["--no-notes"], False)])
+def test_notes_of_earlier_runs_are_kept_from_a_model_where_the_user_says_so(
+    given: list[str], notes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Setup] = []
+    monkeypatch.setattr("stark_lsp.mcp.app.serve", lambda root, setup: served.append(setup))
+    monkeypatch.chdir(tmp_path)
+    parser = argparse.ArgumentParser()
+    mcp_command.configure(parser)
+    mcp_command.run(parser.parse_args(given))
+    assert [setup.notes for setup in served] == [notes]
+
+
 def test_without_the_sdk_the_cure_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +173,7 @@ def test_the_page_of_the_docs_can_be_set_up_as_it_stands(agent: Agent) -> None:
     text = (SAMPLES.parent / "docs" / "mcp.md").read_text(encoding="utf-8")
     blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.S)]
     parser = argparse.ArgumentParser(exit_on_error=False)
-    configure(parser)
+    mcp_command.configure(parser)
     for block in blocks:
         (server,) = (block.get("mcpServers") or block["servers"]).values()
         assert (server["command"], server["args"][0]) == ("stark-lsp", "mcp")

@@ -72,13 +72,14 @@ def store(tmp_path: Path) -> RunStore:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("corrections", [0, 2])
 async def test_thirty_attempts_with_faults_in_a_third_of_the_calls_lose_nothing(
-    problem: Problem, store: RunStore, serve: Serve
+    corrections: int, problem: Problem, store: RunStore, serve: Serve
 ) -> None:
     faulty = Faulty()
     server = serve(faulty)
     events: list[Event] = []
-    run = await session(problem, options(30, in_flight=3, corrections=0), store, events).execute()
+    run = await session(problem, options(30, in_flight=3, corrections=corrections), store, events).execute()
 
     assert run.state is RunState.FINISHED, run.message
     stored = store.load(run.id)
@@ -92,7 +93,9 @@ async def test_thirty_attempts_with_faults_in_a_third_of_the_calls_lose_nothing(
     whole = [request for request in answered if request.reply is not None and request.reply.cut_after is None]
     assert len(exchanges) == len(whole), "an answer that arrived is not in the record"
     empty = [node for node in attempts if node.verdict and node.verdict.status is VerdictStatus.NO_CANDIDATE]
-    assert len(empty) == faulty.injected.count("lasting") > 0
+    lost = faulty.injected.count("lasting")
+    assert lost > 0
+    assert len(empty) < lost if corrections else len(empty) == lost
     assert all(node.verdict and node.verdict.message for node in empty), "a fault without its reason"
     troubles = sum(len(exchange.answer.troubles) for exchange in exchanges)
     assert troubles == faulty.injected.count("passing") > 0

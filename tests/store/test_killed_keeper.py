@@ -29,7 +29,8 @@ def path(tmp_path: Path) -> Path:
 
 def start(path: Path, first: int, left: int = 0) -> subprocess.Popen[bytes]:
     command = [sys.executable, str(SCRIPT), str(path), str(first), str(left)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # Unbuffered: `communicate` would not find what `readline` has read ahead.
+    return subprocess.Popen(command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def check(path: Path, acknowledged: int) -> int:

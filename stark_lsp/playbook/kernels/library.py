@@ -19,7 +19,7 @@ from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import KernelSpec
 
 IMPORTS = ["_thread", "contextlib", "ctypes", "glob", "warnings"]
-_NEEDED = {"cpu": "g++ and ninja", "cuda": "nvcc, g++ and ninja"}
+_NEEDED = {"cpu": "g++ and ninja on the PATH", "cuda": "nvcc, g++ and ninja on the PATH"}
 
 
 def loader(device_type: str) -> str:
