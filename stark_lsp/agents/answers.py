@@ -1,7 +1,8 @@
 """What a model answered, read: a plan, a kernel, a fix; or why there is none.
 
 An answer is handed in by a tool. A model that writes text instead is read as well: a JSON object with the tool's
-fields, or a call that is written down, wherever it stands; else the largest block of Python that defines the class.
+fields, or a call that is written down, wherever it stands; else edits between the marks of search and replace, or the
+largest block of Python that defines the class.
 What is whole is taken, however it is wrapped; code that is cut off, no Python or without the class is a candidate all
 the same: the judge says what is wrong with it, and the debug agent repairs it. Whatever comes is hostile text:
 measured, never run here, and no path is made of it.
@@ -18,7 +19,15 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
 
-from stark_lsp.agents.blocks import PYTHON, code_blocks, json_beginning, json_objects, unwrapped, without_blocks
+from stark_lsp.agents.blocks import (
+    PYTHON,
+    code_blocks,
+    json_beginning,
+    json_objects,
+    search_replace,
+    unwrapped,
+    without_blocks,
+)
 from stark_lsp.agents.grounding.edits import unmarked
 from stark_lsp.agents.patching import Edit, Misfit, applied
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
@@ -206,26 +215,27 @@ def read_kernel(
     """
     fields, cut = _fields(answer, question, _WRITTEN)
     wanted = tuple(name for name in (class_name, old) if name)
+    text = _spoken(answer)
     # Where edits are handed in, some write into `source` that it is in them.
-    edits = () if base is None or _CODE.search(_string(fields.get("source"))) else _edits(fields.get("edits"))
+    written = fields.get("edits") if fields else search_replace(text)
+    edits = () if base is None or _CODE.search(_string(fields.get("source"))) else _edits(written)
     if base is not None and edits:
         try:
             source, whole = applied(base, edits), True
         except Misfit as trouble:
             raise NoCandidate(f"The edits do not fit. {trouble}", text=_handed_in(answer) or _kept(answer)) from trouble
-        summary = _said(fields, "summary", MAX_ADVICE) or _said(fields, "cause", MAX_ADVICE)
+        summary = _summary(fields) if fields else _around(text)
     elif fields:
         given = _given(fields)
         # Some wrap it in a block, or write around it what belongs into the summary.
         source = given if is_python(given) else _in_block(given, wanted)
         whole = cut not in ("source", "code")
-        summary = _said(fields, "summary", MAX_ADVICE) or _said(fields, "cause", MAX_ADVICE)
+        summary = _summary(fields)
     else:
-        text = _spoken(answer)
         source, whole = _from_text(text, wanted)
         source = source or (text if _defines(wanted).search(text) else "")
         whole = whole or answer.stop is not StopReason.MAX_TOKENS
-        summary = capped(clean(without_blocks(text)), MAX_ADVICE).strip() if "```" in text or "~~~" in text else ""
+        summary = _around(text)
     remark = (
         "" if whole else _cut_off(answer, question) if answer.stop is StopReason.MAX_TOKENS else "The answer broke off."
     )
@@ -399,6 +409,15 @@ def _string(value: object) -> str:
 def _given(fields: Mapping[str, object]) -> str:
     """Return the source that was handed in."""
     return _string(fields.get("source") or fields.get("code"))
+
+
+def _summary(fields: dict[str, Any]) -> str:
+    return _said(fields, "summary", MAX_ADVICE) or _said(fields, "cause", MAX_ADVICE)
+
+
+def _around(text: str) -> str:
+    """Return what a model says beside its code."""
+    return capped(clean(without_blocks(text)), MAX_ADVICE).strip() if "```" in text or "~~~" in text else ""
 
 
 def _said(fields: dict[str, Any], name: str, limit: int) -> str:

@@ -18,6 +18,7 @@ _BRACE = re.compile(r'\{\s*"')
 _MOST_OBJECTS = 100
 """Beginnings of objects that are looked at: one that breaks off may be as long as the text."""
 _COLON, _COMMA = re.compile(r"\s*:\s*"), re.compile(r"\s*,\s*")
+_SEARCH, _INSTEAD, _REPLACE = (re.compile(form) for form in ("<{5,9} ?SEARCH", "={5,9}", ">{5,9} ?REPLACE"))
 PYTHON = ("python", "py", "python3", "")
 """What a block of Python is called; many have no name."""
 
@@ -98,6 +99,29 @@ def json_beginning(text: str) -> tuple[dict[str, Any], str]:
                 except ValueError:
                     continue
     return fields, ""
+
+
+def search_replace(text: str) -> list[dict[str, str]]:
+    """Return edits that are written between lines as git marks conflicts with, in the form of the tools' `edits`.
+
+    Many models know that form from other tools (https://aider.chat/docs/more/edit-formats.html); those without tools
+    write it unasked.
+    """
+    edits: list[dict[str, str]] = []
+    parts: list[list[str]] = []
+    for line in split_lines(text):
+        bare = line.strip()
+        if _SEARCH.fullmatch(bare):
+            parts = [[]]
+        elif len(parts) == 1 and _INSTEAD.fullmatch(bare):
+            parts.append([])
+        elif len(parts) == 2 and _REPLACE.fullmatch(bare):
+            search, replace = ("".join(f"{each}\n" for each in lines) for lines in parts)
+            edits.append({"search": search, "replace": replace})
+            parts = []
+        elif parts:
+            parts[-1].append(line)
+    return edits
 
 
 def _divided(text: str) -> tuple[tuple[Block, ...], list[str]]:

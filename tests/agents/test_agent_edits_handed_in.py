@@ -28,6 +28,10 @@ REPAIR = {"search": "sigm(x)", "replace": "sigmoid(x)"}
 REPAIRED = SECOND.candidate.source.replace("sigm(x)", "sigmoid(x)")
 
 
+def written(edit: dict[str, str]) -> str:
+    return f"<<<<<<< SEARCH\n{edit['search']}=======\n{edit['replace']}>>>>>>> REPLACE"
+
+
 def team(answer: Answer, settings: AgentSettings | None = None) -> tuple[ModelTeam, ScriptedModel]:
     model = ScriptedModel(lambda question: answer)
     return ModelTeam(model, PROBLEM, reference(), settings), model
@@ -47,6 +51,8 @@ async def coded(answer: Answer, settings: AgentSettings | None = None) -> Candid
         answered(edits=json.dumps([ONE_LINE]), summary="One line."),
         answered(json.dumps({"edits": [ONE_LINE], "summary": "One line."})),
         answered(f"```json\n{json.dumps({'edits': [ONE_LINE], 'summary': 'One line.'})}\n```"),
+        answered(f"One line.\n```python\n{written(ONE_LINE)}\n```\n"),
+        answered(f"<think>{written(REPAIR)}</think>\n```\n{written(ONE_LINE)}\n```\nOne line."),
         answered(source=MADE, edits=[ONE_LINE, ONE_LINE], summary="One line."),
         answered(
             edits=[
@@ -94,6 +100,7 @@ async def test_a_repair_and_a_single_agent_edit_what_they_were_shown() -> None:
         (answered(edits=[{"search": "moved = y", "replace": ""}]), r"do not fit\. Edit 1: .*\n.*moved = x"),
         (answered("I change it.", edits=[{"search": "torch", "replace": ""}]), "begins at lines 1, 2 and"),
         (answered(edits=[{"replace": "x"}]), "searches for nothing"),
+        (answered(written({"search": "moved = y\n", "replace": ""})), r"do not fit\. Edit 1: "),
         (answered(edits=[]), "empty"),
         (answered('{"edits": [{"search": "moved', StopReason.MAX_TOKENS), "cut off"),
     ],
