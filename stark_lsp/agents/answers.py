@@ -221,7 +221,7 @@ def read_kernel(
     edits = () if base is None or _CODE.search(_string(fields.get("source"))) else _edits(written)
     if base is not None and edits:
         try:
-            source, whole = applied(base, edits), True
+            source, whole = applied(base, edits), bool(fields) or answer.stop is not StopReason.MAX_TOKENS
         except Misfit as trouble:
             raise NoCandidate(f"The edits do not fit. {trouble}", text=_handed_in(answer) or _kept(answer)) from trouble
         summary = _summary(fields) if fields else _around(text)

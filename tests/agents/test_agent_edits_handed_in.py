@@ -72,6 +72,12 @@ async def test_edits_to_the_reference_make_a_whole_file_with_the_class_renamed(a
     assert made == Candidate(MADE, Dialect.TORCH, "ModelNew", "", "One line.", "scripted")
 
 
+async def test_of_an_answer_that_was_cut_off_the_edits_that_are_whole_are_made_which_is_said() -> None:
+    made = await coded(answered(f"```\n{written(ONE_LINE)}\n<<<<<<< SEARCH\nclass Ga", StopReason.MAX_TOKENS))
+    assert made.source == MADE
+    assert "cut off" in made.remark
+
+
 async def test_edits_outside_the_marks_are_found_as_in_a_whole_file() -> None:
     answer = answered(edits=[{"search": "torch.zeros(features)", "replace": "torch.zeros(features) + 0"}])
     assert "outside the marked lines" in (await coded(answer)).remark
