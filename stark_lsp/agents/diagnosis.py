@@ -1,6 +1,7 @@
 """Diagnosis: what limits a call, worked out from its profile and what the device was measured to do. Pure functions.
 
-The model is the roofline (Williams, Waterman and Patterson, CACM 52(4), 2009), with the time of launches beside it.
+The model is the roofline (Williams, Waterman and Patterson, CACM 52(4), 2009), with the time of launches beside it and,
+where the driver permits them, hardware counters of the longest kernel.
 Figures that contradict each other are left out: times of kernels that come to more than the call, as on a machine that
 others use, and rates that do not follow from the device's.
 """
@@ -9,10 +10,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from stark_lsp.agents import hardware
 from stark_lsp.agents.texts import one_line
+from stark_lsp.contract.counters import Counter
 from stark_lsp.core.device import Device
 from stark_lsp.core.profile_phrases import BEATEN, amount, duration, limit, remarks
 from stark_lsp.core.verdict import Environment, Launch, Profile, Timing
@@ -45,6 +48,13 @@ class Bottleneck(Enum):
     """Launches, and the gaps between them."""
     LATENCY = "latency"
     """None of these: intermediate tensors, arithmetic other than products, waiting."""
+
+
+_BUSY = {
+    Bottleneck.MEMORY: "So it is limited by memory traffic, of which there is more than inputs, weights and outputs.",
+    Bottleneck.COMPUTE: "So it is limited by what its multiprocessors issue and compute.",
+}
+"""What counters show of a call whose profile shows no limit."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +90,17 @@ def diagnose(
         return Diagnosis()
     call_us = runtime.median_ms * 1e3
     on_gpu = environment is not None and environment.device_type != "cpu"
+    counted = hardware.figures(profile) if on_gpu else {}
     moved = _moved(profile, call_us, device)
     done = _done(profile, call_us)
-    found = [_longest(profile, on_gpu=on_gpu), _hindered(profile, device) if on_gpu else _scalar(profile)]
+    found = [_longest(profile, on_gpu=on_gpu), _hindered(profile, device, counted) if on_gpu else _scalar(profile)]
+    found.append(hardware.at_work(counted))
     known = bool(moved) and (bool(done) or not profile.flops)
     found += [_idle(profile, call_us) if on_gpu else "", moved, done, _floor(profile, call_us) if known else ""]
     bottleneck = _bottleneck(profile, call_us, on_gpu=on_gpu) if moved or done or profile.bound == "overhead" else None
-    last = _limit(profile, environment, bottleneck)
+    busy = _busy(profile, counted) if bottleneck is Bottleneck.LATENCY else None
+    last = _BUSY[busy] if busy is not None else _limit(profile, environment, bottleneck)
+    bottleneck = busy or bottleneck
     told = [one for one in found if one][: MOST - bool(last)]
     return Diagnosis((*told, last) if last else tuple(told), bottleneck)
 
@@ -106,12 +120,13 @@ def _longest(profile: Profile, *, on_gpu: bool) -> str:
     return f"Its {what} take {duration(total)} together, of which {share} is {_named(longest)}."
 
 
-def _hindered(profile: Profile, device: Device | None) -> str:
+def _hindered(profile: Profile, device: Device | None, counted: dict[str, float]) -> str:
     """Say what keeps the longest kernel from filling the device."""
     if not profile.launched:
         return ""
     longest = profile.launched[0]
-    parts = [remarks(longest)] if remarks(longest) else []
+    told = remarks(replace(longest, occupancy=None) if counted else longest)
+    parts = [*([told] if told else []), *hardware.access(counted)]
     grid = _GRID.fullmatch(longest.grid)
     blocks = math.prod(map(int, grid.groups())) if grid else 0
     processors = device.processors if device is not None else None
@@ -188,6 +203,16 @@ def _bottleneck(profile: Profile, call_us: float, *, on_gpu: bool) -> Bottleneck
     if profile.bound and not (busy and profile.bound == "overhead"):
         return Bottleneck(profile.bound)
     return Bottleneck.LATENCY
+
+
+def _busy(profile: Profile, counted: dict[str, float]) -> Bottleneck | None:
+    """Return what counters show to be busy, if that kernel takes most of the time."""
+    if not counted or profile.launched[0].time_us < 0.5 * _total(profile):
+        return None
+    memory, compute = (counted.get(name.value, 0.0) for name in (Counter.MEMORY, Counter.COMPUTE))
+    if max(memory, compute) < hardware.BUSY:
+        return None
+    return Bottleneck.MEMORY if memory >= compute else Bottleneck.COMPUTE
 
 
 def _limit(profile: Profile, environment: Environment | None, bottleneck: Bottleneck | None) -> str:

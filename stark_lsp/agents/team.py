@@ -18,7 +18,7 @@ the model's (`agents/models`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -33,19 +33,21 @@ from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.agents.texts import one_line
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.conversation import Answer, Model, Question, Tool
-from stark_lsp.core.errors import TooLong
+from stark_lsp.core.conversation import Answer, Model, Question, Remembering, Tool
+from stark_lsp.core.errors import Fault, TooLong
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import Context, Draft, NoCandidate
 from stark_lsp.core.run import Node
 from stark_lsp.core.run import Note as EarlierNote
 from stark_lsp.core.status import AgentRole, Grounding, ModelRole
-from stark_lsp.core.verdict import Reference
+from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.search.tree import is_empty, make_root
 
 Note = Callable[[int, str], None]
 """Is told of an attempt, by its id, what a person may want to know."""
+Counted = Callable[[Candidate, Verdict], Awaitable[Verdict]]
+"""Returns a verdict with hardware counters in its profile, where they can be read; raises `Fault`."""
 
 
 class _Asking:
@@ -64,6 +66,7 @@ class _Asking:
         tried: bool = True,
         tune: int = 0,
         on_note: Note | None = None,
+        counted: Counted | None = None,
     ) -> None:
         self.model = model
         self.settings = settings or AgentSettings()
@@ -74,6 +77,7 @@ class _Asking:
         self._tried = tried
         self._reference = reference
         self._on_note = on_note
+        self._counted = counted
 
     def rehearse(self, *roles: ModelRole) -> tuple[Question, ...]:
         """Return the first question of each role (of all, if none is named) on the reference; nothing is sent.
@@ -103,6 +107,21 @@ class _Asking:
     def _note(self, attempt: int, text: str) -> None:
         if self._on_note is not None:
             self._on_note(attempt, text)
+
+    async def _looked_into(self, role: ModelRole, context: Context) -> Context:
+        """Return the context with hardware counters of the selected node, unless the question was answered before."""
+        node, verdict = context.selected, context.selected.verdict
+        wanted = self.settings.profile and role is not ModelRole.SAMPLING
+        if self._counted is None or not wanted or node.parent is None or verdict is None:
+            return context
+        if isinstance(self.model, Remembering) and await self.model.question_at(context.attempt, role, 0) is not None:
+            return context
+        try:
+            verdict = await self._counted(node.candidate, verdict)
+        except Fault as error:
+            self._note(context.attempt, f"Hardware counters were not read: {error.message}")
+            return context
+        return replace(context, selected=replace(node, verdict=verdict))
 
     async def _ask(
         self,
@@ -174,6 +193,8 @@ class ModelTeam(_Asking):
         How many values of constants are timed that a candidate leaves open; with 0 nothing is told of that.
     on_note
         Is told what an attempt did against its instructions, for instance edits outside the anchors.
+    counted
+        Reads hardware counters of the selected node before a plan is made; without it none are shown.
 
     Raises
     ------
@@ -189,6 +210,7 @@ class ModelTeam(_Asking):
         NoCandidate
             The answer holds no plan.
         """
+        context = await self._looked_into(ModelRole.PLAN, context)
         lens = await asyncio.to_thread(self._lens, context)
         question, answer = await self._ask(ModelRole.PLAN, context, lens=lens)
         plan = await asyncio.to_thread(self._grounded, context, question, answer, lens)
@@ -319,7 +341,7 @@ class ModelSolo(_Asking):
         NoCandidate
             The answer holds no candidate.
         """
-        return await self._draft(context)
+        return await self._draft(await self._looked_into(self.role, context))
 
     async def correct(self, context: Context, failed: Node) -> Draft:
         """Return what it makes of its own candidate that failed, or of its answer without one.

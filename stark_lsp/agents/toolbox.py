@@ -67,6 +67,16 @@ class Trial(Protocol):
         """
         ...
 
+    async def counted(self, candidate: Candidate, verdict: Verdict) -> Verdict:
+        """Return the verdict with hardware counters in its profile, where they can be read.
+
+        Raises
+        ------
+        Fault
+            The judge itself could not do its work.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -147,6 +157,8 @@ class Toolbox:
     async def _tried(self, tool: str, candidate: Candidate) -> dict[str, Any]:
         verdict = await self.sources.trial.try_out(candidate, STAGES[tool])
         profiled = tool == "profile"
+        if profiled:
+            verdict = await self.sources.trial.counted(candidate, verdict)
         return {
             "tool": tool,
             "result": result(verdict, profile=profiled, source=candidate.source),

@@ -140,7 +140,7 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
             interpreter=found.path,
             settings=settings,
             final=final,
-            tools=args.final or args.counters,
+            tools=args.final,
             log=log,
             tell=steps,
         )

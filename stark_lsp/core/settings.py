@@ -87,7 +87,7 @@ class EvaluationSettings:
     compile_baseline: bool = setting(True, "Time torch.compile as well; on a CPU try the kernels that it writes.")
     max_autotune: bool = setting(False, "Time torch.compile with mode max-autotune too (slow to compile).")
     profile: bool = setting(True, "Profile verified candidates.")
-    counters: bool = setting(False, "Read hardware counters of finalists, where permitted.")
+    counters: bool = setting(True, "Tell agents what hardware counters say of an attempt, where permitted.")
     sanitizer: bool = setting(True, "Run finalists on a GPU under compute-sanitizer, where it is installed.")
     parallel: int = setting(0, "Candidates judged at the same time; 0 chooses by the machine.", 0, 64)
     memory_share: float = setting(0.8, "Share of the machine's memory that a candidate may take.", 0.05, 0.95)

@@ -16,7 +16,7 @@ from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import VerdictStatus
-from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Reference, Stage, Verdict
+from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Profile, Reference, Stage, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.discovery.workspaces import project_root
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
@@ -31,6 +31,8 @@ IMPORTING = "Importing torch"
 """A step whose limit is not ours to set."""
 START_LIMIT_S = 30.0
 """For an interpreter to start and answer at all."""
+COPIES = ("Memcpy", "Memset")
+"""How launches begin that are no kernels."""
 
 
 class WorkerJudge:
@@ -71,6 +73,8 @@ class WorkerJudge:
         self._closed = False
         self._under_way = 0
         self._told: Fault | None = None
+        self._counted: dict[str, Profile] = {}
+        """Hardware counters, by the candidate's digest."""
 
     @property
     def state(self) -> WorkerState:
@@ -260,6 +264,31 @@ class WorkerJudge:
             checker and the reader of hardware counters as well.
         """
         return await self._judge("confirm", candidate, self._settings.final_rounds, tools=tools)
+
+    async def counted(self, candidate: Candidate, verdict: Verdict) -> Verdict:
+        """Return the verdict with hardware counters of its longest kernel, read once for a source.
+
+        Without them where the settings do not ask for any, or the profile has no kernel; its notes say what failed.
+
+        Raises
+        ------
+        Fault
+            The worker broke, or took too long.
+        """
+        profile, where = verdict.profile, verdict.environment
+        on_gpu = where is not None and where.device_type == "cuda"
+        if profile is None or profile.metrics or not (self._settings.counters and verdict.ok and on_gpu):
+            return verdict
+        kernel = next((one.name for one in profile.launched if not one.name.startswith(COPIES)), "")
+        if not kernel:
+            return verdict
+        found = self._counted.get(candidate.digest)
+        if found is None:
+            known = await asyncio.to_thread(told, candidate.source)
+            params = {"candidate": to_wire(candidate), "told": to_wire(known), "kernel": kernel}
+            found = _read(await self._ask("counters", params, self._limit_s(2) * (1 + self._under_way)), Profile)
+            self._counted[candidate.digest] = found
+        return replace(verdict, profile=replace(profile, metrics=found.metrics, notes=(*profile.notes, *found.notes)))
 
     async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
         """Load a file as it would stand after an accept, and hold its class against the reference.

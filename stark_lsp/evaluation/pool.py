@@ -94,6 +94,10 @@ class JudgePool:
         """Judge a candidate once more, next to torch.compile, where the least is under way."""
         return await self._least_busy().confirm(candidate, tools=tools)
 
+    async def counted(self, candidate: Candidate, verdict: Verdict) -> Verdict:
+        """Read hardware counters where the least is under way."""
+        return await self._least_busy().counted(candidate, verdict)
+
     async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
         """Try an edited file where the least is under way."""
         return await self._least_busy().check_edit(path, text, qualname)

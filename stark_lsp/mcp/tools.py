@@ -111,7 +111,9 @@ def register(server: MCPServer[Any], workspace: Workspace, work: Work, setup: Se
             problem = await asyncio.to_thread(workspace.problem, reference, device)
             given = await asyncio.to_thread(workspace.candidate, candidate)
             final = torch_compile and setup.evaluation.compile_baseline
-            options = await asyncio.to_thread(how, problem, replace(setup.evaluation, compile_baseline=final))
+            options = await asyncio.to_thread(
+                how, problem, replace(setup.evaluation, compile_baseline=final, counters=False)
+            )
             known, verdict = await work.follow(
                 context, lambda tell: judge_once(problem, given, final=final, tools=False, tell=tell, **options)
             )
@@ -129,7 +131,8 @@ def register(server: MCPServer[Any], workspace: Workspace, work: Work, setup: Se
         """Show what one call of the reference, or of a candidate for it, does on this machine.
 
         Its time; the kernels it launches (on a CPU, operators) with the time of each; launch overhead on a GPU; how
-        much has to be moved and computed, how close it comes to what the device can do, and what limits it.
+        much has to be moved and computed, how close it comes to what the device can do, and what limits it. Of a
+        candidate's longest kernel also hardware counters, where the driver permits them.
         """
 
         async def look(tell: Tell) -> CallToolResult:
@@ -140,7 +143,7 @@ def register(server: MCPServer[Any], workspace: Workspace, work: Work, setup: Se
                         raise Fault("The reference could not be profiled.", cure="Try again.")
                     what = f"{problem.qualname} in eager PyTorch"
                     return answers.of_profile(what, known.baselines.eager, known.profile, known.environment)
-                verdict = await judge.evaluate(given)
+                verdict = await judge.counted(given, await judge.evaluate(given))
                 if verdict.runtime is None or verdict.profile is None:
                     why = f"The candidate has no profile ({STATUS[verdict.status]}). {verdict.message}".strip()
                     raise BadInput(why, cure="The tool judge tells more.")

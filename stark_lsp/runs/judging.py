@@ -85,6 +85,7 @@ async def judge_once(
         reference = await judge.prepare(tell)
         tell("Judging the candidate")
         verdict = await (judge.confirm(candidate, tools=tools) if final else judge.evaluate(candidate))
+        verdict = await judge.counted(candidate, verdict)
         if verdict.ok and final:
             reference = replace(reference, baselines=await judge.baselines())
         elif final:

@@ -229,6 +229,7 @@ async def _around(model: Model, setting: Setting) -> Team:
         "tried": system.dynamic_windows,
         "tune": begun.search.tune,
         "on_note": note,
+        "counted": setting.judge.counted,
     }
     asked: ModelSolo | ModelTeam
     if system.solo is not None:

@@ -25,13 +25,14 @@ from test_prompt_bounds import text
 from stark_lsp.agents.sections import TURNS, sections
 from stark_lsp.agents.tool_team import ToolTeam
 from stark_lsp.agents.toolbox import CONVERSATION, RESULT, SAID, Sources, forms
+from stark_lsp.contract.counters import Counter
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Answer, Question
 from stark_lsp.core.roles import NoCandidate
 from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import StopReason, VerdictStatus
-from stark_lsp.core.verdict import Interval, Stage, Verdict
+from stark_lsp.core.verdict import Interval, Metric, Stage, Verdict
 
 MOST = 500_000
 """Characters that a conversation adds to a question."""
@@ -48,6 +49,10 @@ class Trials:
     async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
         self.sources.append(candidate.source)
         return self.verdict
+
+    async def counted(self, candidate: Candidate, verdict: Verdict) -> Verdict:
+        counted = Metric(Counter.CONFLICTS.value, 79.0, "%")
+        return replace(verdict, profile=replace(verdict.profile, metrics=(counted,)) if verdict.profile else None)
 
 
 def call(name: str, **given: object) -> Answer:
@@ -210,5 +215,9 @@ async def test_attempts_and_notes_are_read_and_nothing_that_the_settings_forbid_
     assert "One pass" in good
     assert "Two passes" not in good
     assert "Two passes" in bad
+    profiled = (
+        (await handed_in(in_order(call("profile", source=SOURCE), answered(source=SOURCE))))[1][-1].turns[0].result
+    )
+    assert "79 % of its accesses to shared memory are lost to bank conflicts" in profiled
     less = {tool.name for tool in forms(AgentSettings(notes=False, profile=False))}
     assert less == {"build", "check", "time", "read_attempt"}

@@ -107,6 +107,9 @@ class MarkJudge:
         self.tried += 1
         return replace(await self.evaluate(candidate), message=f"trial {self.tried}, until {until}")
 
+    async def counted(self, candidate: Candidate, verdict: Verdict) -> Verdict:
+        return verdict
+
     async def evaluate(self, candidate: Candidate) -> Verdict:
         found = re.search(r"mark = (\d+)", candidate.source)
         mark = int(found[1]) if found else 0

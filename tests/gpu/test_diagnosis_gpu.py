@@ -10,9 +10,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from stark_lsp.agents.diagnosis import MOST, Bottleneck, Diagnosis, diagnose
+from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import Dialect
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.evaluation.judge import open_judge
+from stark_lsp.judge.profile import counters
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
@@ -58,6 +61,31 @@ def get_inputs_for_Chain():
 """
 
 
+COLUMNS = """import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_columns(x, y, width, BLOCK: tl.constexpr):
+    row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    at = row * width + tl.program_id(0)
+    tl.store(y + at, tl.load(x + at) * 2.0)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        if x.dim() != 2 or x.shape[0] % 128 or x.requires_grad:
+            return x * 2.0
+        y = torch.empty_like(x)
+        double_columns[(x.shape[1], x.shape[0] // 128)](x, y, x.shape[1], BLOCK=128)
+        return y
+"""
+"""Each warp reads a column: of 32 bytes that are moved it uses four."""
+
+
 async def found(folder: Path, name: str) -> Diagnosis:
     problem = make_problem(str(folder / "modules.py"), MODULES, name)
     settings = EvaluationSettings(compile_baseline=False, seeds=2, rounds=10)
@@ -87,3 +115,30 @@ async def test_what_limits_a_call_is_told(tmp_path: Path, name: str, bottleneck:
     made = await found(tmp_path, name)
     assert made.bottleneck is bottleneck
     assert any(said in sentence for sentence in made.sentences)
+
+
+@pytest.mark.skipif(counters.find() is None or counters.forbidden(), reason="needs Nsight Compute, and counters")
+async def test_what_the_hardware_counted_is_told(tmp_path: Path) -> None:
+    (tmp_path / "modules.py").write_text(MODULES)
+    problem = make_problem(str(tmp_path / "modules.py"), MODULES, "Scale")
+    settings = EvaluationSettings(compile_baseline=False, seeds=2, rounds=10)
+    candidate = Candidate(COLUMNS, Dialect.TRITON)
+    judge = await open_judge(
+        problem, interpreter=sys.executable, settings=settings, cache_dir=tmp_path / "cache", log=print
+    )
+    try:
+        device = (await judge.prepare(print)).device
+        plain = await judge.evaluate(candidate)
+        verdict = await judge.counted(candidate, plain)
+        again = await judge.counted(candidate, plain)
+    finally:
+        await judge.close()
+    assert verdict.ok, verdict.message
+    assert verdict.profile is not None
+    assert verdict.profile.notes == ()
+    assert again == verdict, "they are read once for a source"
+    made = diagnose(verdict.profile, verdict.runtime, verdict.environment, device)
+    print("\n".join(made.sentences))
+    said = " ".join(made.sentences)
+    assert "its loads use 4 of each 32 bytes that are moved (32 sectors a request)" in said
+    assert "for data from global or local memory (long scoreboard)" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+from stark_lsp.contract.counters import Counter
 from stark_lsp.core.verdict import Profile
 from stark_lsp.core.wire import from_wire, to_wire
 from stark_lsp.judge.profile import (
@@ -152,32 +154,39 @@ def test_nobody_is_accused_where_the_profiler_did_not_see_everything() -> None:
     assert not assemble.never_launched(["gelu"], {"complete": True, "names": "gelu"})
 
 
-LONG = """==PROF== Connected to process 1234 (/usr/bin/python3.11)
-==PROF== Profiling "gelu_kernel" - 0: 0%....50%....100% - 4 passes
-"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"
-"0","1234","gelu","Command line profiler metrics","dram__throughput.avg.pct_of_peak_sustained_elapsed","%","80"
-"0","1234","gelu","Command line profiler metrics","gpu__time_duration.sum","ns","30,000"
-"1","1234","add","Command line profiler metrics","dram__throughput.avg.pct_of_peak_sustained_elapsed","%","40.0"
-"1","1234","add","Command line profiler metrics","gpu__time_duration.sum","ns","10,000"
-==PROF== Disconnected from process 1234
-"""
-WIDE = """==PROF== Connected to process 1234
-"ID","Kernel Name","dram__throughput.avg.pct_of_peak_sustained_elapsed","gpu__time_duration.sum","HIT"
-"","","%","ns","%"
-"0","gelu","80","30000","25.5"
-"1","add","40","10000",""
-""".replace("HIT", "lts__t_sector_hit_rate.pct")
-"""Written by hand from the documentation of the CLI, not recorded."""
+RECORDED = (Path(__file__).parent / "nsight_compute.csv").read_text().splitlines(keepends=True)
+"""Of Nsight Compute 2025.3 on an H200: its header, units, and kernels whose faults are known; columns that are read."""
 
 
-@pytest.mark.parametrize("text", [LONG, WIDE])
-def test_counters_are_means_weighed_by_time(text: str) -> None:
-    metrics, notes = counters.read(text)
+def counted(kernel: str) -> dict[str, float]:
+    row = next(line for line in RECORDED if f'"{kernel}' in line)
+    metrics, notes = counters.read("".join(["==PROF== Connected to process 828\n", *RECORDED[:2], row]))
     assert notes == []
-    assert metrics[0] == {"name": "memory throughput", "value": pytest.approx(70.0), "unit": "%"}
-    if text is WIDE:
-        assert metrics[1] == {"name": "L2 hit rate", "value": pytest.approx(25.5), "unit": "%"}
-    assert assemble.make_profile(None, metrics=metrics)["metrics"] == metrics
+    read = from_wire({"metrics": metrics}, Profile).metrics
+    assert len({metric.name for metric in read}) == len(read)
+    return {metric.name: metric.value for metric in read}
+
+
+def test_counters_tell_what_each_kernel_suffers_from() -> None:
+    rows = counted("row_softmax")
+    assert rows[Counter.MEMORY.value] == 81.95
+    assert rows[Counter.LOADED.value] == 32.0
+    assert Counter.BY_REGISTERS.value in rows
+    assert Counter.BY_WARPS.value not in rows, "eight blocks would fit by their warps, four do by registers"
+    assert rows["stalled: long scoreboard"] == pytest.approx(37.7, abs=0.1)
+    assert counted("strided_copy")[Counter.LOADED.value] == 4.0
+    product = counted("product")
+    assert product[Counter.CONFLICTS.value] == pytest.approx(79.0, abs=0.1)
+    assert Counter.LOADED.value not in product, "its loads go to shared memory at once"
+    assert product[Counter.TENSOR.value] == 17.52
+    assert {Counter.BY_REGISTERS.value, Counter.BY_SHARED_MEMORY.value} <= product.keys()
+    states = [value for name, value in product.items() if name.startswith("stalled: ")]
+    assert states == sorted(states, reverse=True)
+    assert min(states) >= counters.LEAST
+    assert sum(states) < 100
+    assert "stalled: selected" not in counted("sm80_xmma_gemm"), (
+        "it issues in 45 % of its time, and waits then for nothing"
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,10 +196,11 @@ def test_counters_are_means_weighed_by_time(text: str) -> None:
             "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters",
             ("administrator", "NVreg_RestrictProfilingToAdminUsers=0"),
         ),
-        ("==PROF== Connected\n==WARNING== No kernels were profiled.\n", ("launched no kernel",)),
+        ("==PROF== Connected\n==WARNING== No kernels were profiled.\n", ("not launched",)),
         ("==ERROR== The application returned an error code (11).", ("error code (11)",)),
         ("", ("nothing that can be read",)),
         ('"ID","Kernel Name"\n"0"\n', ("nothing that can be read",)),
+        ("".join(RECORDED[:2]), ("nothing that can be read",)),
     ],
 )
 def test_missing_counters_say_why(text: str, words: tuple[str, ...]) -> None:
@@ -198,6 +208,15 @@ def test_missing_counters_say_why(text: str, words: tuple[str, ...]) -> None:
     assert metrics == []
     for word in words:
         assert word in note
+
+
+@given(st.text(alphabet='"0123456789.,-eE%\nnaif', max_size=400))
+def test_whatever_is_written_the_figures_are_finite(text: str) -> None:
+    """The candidate may write to the same file."""
+    metrics, notes = counters.read("".join(RECORDED[:1]) + text)
+    assert metrics or notes
+    json.dumps(metrics, allow_nan=False)
+    assert all(metric["value"] >= 0 for metric in metrics)
 
 
 def test_decimal_commas_are_read() -> None:
@@ -212,10 +231,11 @@ def test_decimal_commas_are_read() -> None:
 def test_the_command_looks_at_what_forward_runs_and_leaves_the_clocks_alone(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = counters.command("/opt/ncu", ["python", "-u", "main.py", "runner"], "/tmp/out.csv")
+    made = counters.command("/opt/ncu", "a.b", ["python", "-u", "main.py", "runner"], "/tmp/out.csv")
     assert made[0] == "/opt/ncu"
     assert made[-4:] == ["python", "-u", "main.py", "runner"]
-    for option, value in (("--profile-from-start", "off"), ("--clock-control", "none"), ("--log-file", "/tmp/out.csv")):
+    expected = {"--kernel-name": r"regex:^a\.b$", "--launch-count": "1", "--profile-from-start": "off"}
+    for option, value in (expected | {"--clock-control": "none", "--log-file": "/tmp/out.csv"}).items():
         assert made[made.index(option) + 1] == value
     program = tmp_path / "bin" / "ncu"
     program.parent.mkdir()

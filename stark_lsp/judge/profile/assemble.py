@@ -31,7 +31,6 @@ def make_profile(
     cost: Mapping[str, Any] | None = None,
     calibration: roofline.Calibration | None = None,
     runtime_ms: float | None = None,
-    metrics: Iterable[dict[str, Any]] = (),
     notes: Iterable[str] = (),
     loops: Iterable[str] = (),
 ) -> dict[str, Any]:
@@ -49,10 +48,8 @@ def make_profile(
         Of `roofline.calibration`.
     runtime_ms
         Median time of one call, None if it was not timed.
-    metrics
-        Of `counters.read`.
     notes
-        More notes, for instance of `counters.read`.
+        More notes.
     loops
         Of the build: those for the CPU that were not vectorized.
     """
@@ -76,7 +73,7 @@ def make_profile(
         "bandwidth_share": _share(memory_us, runtime_us),
         "compute_share": _share(compute_us, runtime_us),
         "bound": _bound(memory_us, compute_us, runtime_us, device_us if on_gpu else None),
-        "metrics": list(metrics),
+        "metrics": [],
         "scalar_loops": list(dict.fromkeys(_texts(list(loops))))[:LOOPS_LIMIT],
         "notes": list(dict.fromkeys([*told, *_texts(list(notes))]))[:NOTES_LIMIT],
     }

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +20,7 @@ from ..processes.limits import RestWatch
 from ..processes.runners import RunnerProcess
 from ..processes.spawning import RUNNER
 from ..profile.assemble import make_profile, never_launched
+from ..profile.names import base
 from ..reference import training
 from ..reference.loading import by_package
 from ..timing import rounds, timing
@@ -73,8 +75,7 @@ class Attempt:
     told: Told
     """What the server read in it."""
     tools: bool = False
-    """Build a finalist as stock torch does; on a GPU run it under a memory checker and, if that is set, a reader of
-    counters."""
+    """Build a finalist as stock torch does; on a GPU run it under a memory checker."""
     until: str = ""
     """Stop after this stage of `core.Stage`, for a trial that is no verdict; empty for all of them. `glance`: run it on
     one case and time it in few rounds."""
@@ -146,12 +147,11 @@ class Attempt:
                 if self._reference.plan.large:
                     self._ask("time", "let_go")
                 self._verifier.check_again()
-                examined = self._examine(runner)
-            if examined is not None:
-                claimed, metrics = examined
+                claimed = self._examine(runner)
+            if claimed is not None:
                 known = self._asked.resources, self.judge.cost, self.judge.calibration
                 runtime_ms = measured.times.median("candidate")
-                self._profile = make_profile(claimed, *known, runtime_ms, metrics, self._notes, self._asked.loops)
+                self._profile = make_profile(claimed, *known, runtime_ms, self._notes, self._asked.loops)
         except Failed as failure:
             return self._verdict(self._asked.considered(self._considering_weights(failure.finding)))
         except RecursionError:
@@ -163,6 +163,15 @@ class Attempt:
         text = " ".join(self._weights_message.split())[:300]
         praise = f"The reference's weights do not load into it, it only matches when built anew: {text}" if text else ""
         return self._verdict(self._asked.considered(Finding("OK", praise)))
+
+    def count(self, kernel: str) -> dict[str, Any]:
+        """Run a verified one once more and return `core.Profile` in wire form with hardware counters of that kernel."""
+        self.progress("Reading hardware counters", self._limit("profile"))
+        fill = partial(self.judge.triton.fill, self._source)
+        self.judge.clear()
+        with self._working():
+            metrics, notes = finalist.read_counters(self.judge, base(kernel), self._load_again, fill)
+        return {"metrics": metrics, "notes": notes}
 
     def end(self) -> None:
         """Kill the runner, keep what Triton compiled, remove what was written."""
@@ -315,10 +324,10 @@ class Attempt:
             self.progress(STAGES["time"], self._limit("time"))
             return timed.run()
 
-    def _examine(self, runner: RunnerProcess) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-        """Look at what it launches; of a finalist also at memory errors and hardware counters.
+    def _examine(self, runner: RunnerProcess) -> dict[str, Any] | None:
+        """Look at what it launches; of a finalist also at memory errors.
 
-        Returns what its process tells of a pass, and counters; None where no profile is wanted.
+        Returns what its process tells of a pass; None where no profile is wanted.
         """
         if not self._settings["profile"]:
             return None
@@ -330,7 +339,6 @@ class Attempt:
             self._notes.append(
                 f"A forward pass launches none of its kernels ({names}): what is fast is PyTorch's own work."
             )
-        metrics: list[dict[str, Any]] = []
         if self._watched and self._settings["sanitizer"]:
             self.progress("Looking for memory errors", self._limit("profile"))
             checker, self._checker = self._checker, None
@@ -341,11 +349,7 @@ class Attempt:
             self._notes += finalist.check_memory(
                 self.judge, checker, self._load_again, kernels, lambda: self._asked.resources
             )
-        if self._watched and self._settings["counters"]:
-            self.progress("Reading hardware counters", self._limit("profile"))
-            metrics, notes = finalist.read_counters(self.judge, self._load_again)
-            self._notes += notes
-        return claimed, metrics
+        return claimed
 
     @property
     def _watched(self) -> bool:

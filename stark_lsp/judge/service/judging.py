@@ -419,6 +419,11 @@ class Judge:
                 self.pool.end_behind(ending.pop_all().close)
             return verdict
 
+    def count(self, candidate: dict[str, Any], kernel: str, progress: Progress, told: Told) -> dict[str, Any]:
+        """Return hardware counters of a kernel of a verified candidate, see `Attempt.count`."""
+        with self.pool.judging():
+            return Attempt(self, candidate, False, progress, told).count(kernel)
+
 
 def groups(names: list[str], most: int) -> list[list[str]]:
     """Return names in groups of at most `most`, in order."""

@@ -24,7 +24,7 @@ from .told import Told
 
 ENDINGS_S = 0.5
 """Longest wait, once nothing more can be asked, for the end of a candidate that was judged a moment ago."""
-JUDGING = ("evaluate", "confirm", "check_edit")
+JUDGING = ("evaluate", "confirm", "check_edit", "counters")
 """Requests that are about one candidate; several of them are worked on at the same time."""
 OLDEST_PYTHON = (3, 9)
 OLDEST_TORCH = (2, 4)
@@ -151,6 +151,9 @@ class Worker:
         if method == "check_edit":
             told = Told.read(params["told"])
             return self._judge.check_edit(params["path"], params["text"], params["qualname"], told, progress)
+        if method == "counters":
+            told = Told.read(params["told"])
+            return self._judge.count(params["candidate"], str(params["kernel"]), progress, told)
         if method in JUDGING:
             tools = bool(params.get("tools"))
             told = Told.read(params["told"])

@@ -1,4 +1,4 @@
-"""What only a finalist on a GPU goes through: a memory checker, and a reader of hardware counters."""
+"""Tools that watch a candidate on a GPU: a memory checker for finalists, a reader of hardware counters."""
 
 from __future__ import annotations
 
@@ -92,12 +92,23 @@ def check_memory(
     return [] if sanitize.complete(report) or not kernels else [sanitize.INCOMPLETE]
 
 
-def read_counters(judge: Judge, load: Load) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return hardware counters of a pass, and what a user should know."""
+def read_counters(
+    judge: Judge, kernel: str, load: Load, fill: Callable[[str], object]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return hardware counters of one launch of a kernel, and what a user should know.
+
+    Parameters
+    ----------
+    kernel
+        Its bare name.
+    fill
+        Puts what Triton compiled before into a folder.
+    """
     ncu = counters.find()
-    if ncu is None:
-        return [], [counters.MISSING]
-    runner = begin(judge.pool, partial(counters.command, ncu))
+    if ncu is None or counters.forbidden():
+        return [], [counters.MISSING if ncu is None else counters.FORBIDDEN]
+    runner = begin(judge.pool, partial(counters.command, ncu, kernel))
+    fill(runner.files.triton)
     return counters.read(run(judge, runner, load, "counters"))
 
 
