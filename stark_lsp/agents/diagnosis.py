@@ -216,6 +216,8 @@ def _busy(profile: Profile, counted: dict[str, float]) -> Bottleneck | None:
 
 
 def _limit(profile: Profile, environment: Environment | None, bottleneck: Bottleneck | None) -> str:
+    if bottleneck is Bottleneck.LATENCY and profile.metrics:
+        return "So no unit is busy there: what comes first is how it reaches memory, and what its warps wait for."
     if bottleneck is Bottleneck.LATENCY:
         products = sum(launch.time_us for launch in profile.launched if _PRODUCT.search(launch.name))
         if products > 0.5 * _total(profile):

@@ -70,7 +70,7 @@ def test_a_kernels_faults_are_told_with_what_was_counted() -> None:
         "special functions (mio throttle).",
         "Inputs, weights and outputs, once each, are 64 MiB, which uses 2 % of the bandwidth that a large "
         "copy reaches.",
-        "So most of its time goes elsewhere: into intermediate tensors, other arithmetic, or waiting.",
+        "So no unit is busy there: what comes first is how it reaches memory, and what its warps wait for.",
     )
 
 
