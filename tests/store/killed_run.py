@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "search"))
 
-from scripted import PROBLEM, ROOT, Agents, HashJudge, make_engine
+from scripted import PROBLEM, ROOT, HashJudge, Tuning, make_engine
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.run import Budget, Node, Run
@@ -60,8 +60,12 @@ async def go_on(store: RunStore, log: Path, death: Death) -> None:
             verdict = await super().evaluate(candidate)
             death.at("evaluated")
             with log.open("a") as out:
-                out.write(candidate.source + "\n")
+                out.write(f"{candidate.source!r}\n")
             return verdict
+
+        async def glance(self, candidate: Candidate) -> Verdict:
+            death.at("glanced")
+            return await super().glance(candidate)
 
     async def record(node: Node, rng_state: str) -> None:
         death.at("before-open" if node.verdict is None else "before-verdict")
@@ -76,7 +80,7 @@ async def go_on(store: RunStore, log: Path, death: Death) -> None:
 
     rows.touch = touch_and_die  # type: ignore[assignment]
     engine = make_engine(
-        tree=Tree.from_nodes(nodes), settings=SETTINGS, agents=Agents(3, 3), judge=Logged(), state=state
+        tree=Tree.from_nodes(nodes), settings=SETTINGS, agents=Tuning(3, 3), judge=Logged(), state=state
     )
     engine._record = record
     reason = await engine.run()

@@ -1,4 +1,4 @@
-"""A run killed at any moment goes on without repeating a finished attempt."""
+"""A run killed at any moment, amid a sweep too, goes on without repeating a finished attempt."""
 
 from __future__ import annotations
 
@@ -40,13 +40,23 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "moment",
-    ["before-open:3", "after-open:1", "evaluated:4", "before-verdict:2", "after-verdict:5", "in-transaction:9"],
+    [
+        "before-open:3",
+        "after-open:1",
+        "evaluated:4",
+        "before-verdict:2",
+        "after-verdict:5",
+        "in-transaction:9",
+        "glanced:1",
+        "glanced:6",
+        "glanced:9",
+    ],
 )
 def test_a_killed_run_ends_as_the_uninterrupted_one(moment: str, uninterrupted: Path, tmp_path: Path) -> None:
     assert start(tmp_path, moment) == -signal.SIGKILL
     state, _, nodes, _ = result(tmp_path)
     assert state is RunState.RUNNING
-    finished = [one.candidate.source for one in nodes.values() if one.verdict is not None]
+    finished = [repr(one.candidate.source) for one in nodes.values() if one.verdict is not None]
     log = tmp_path / "evaluated"
     before = log.read_text().splitlines() if log.exists() else []
     assert start(tmp_path, "none") == 0
@@ -57,7 +67,7 @@ def test_a_killed_run_ends_as_the_uninterrupted_one(moment: str, uninterrupted: 
 
 
 def test_a_run_killed_again_and_again_still_comes_to_its_end(uninterrupted: Path, tmp_path: Path) -> None:
-    for moment in ("after-open:2", "after-verdict:1", "before-open:2", "evaluated:1"):
+    for moment in ("after-open:2", "glanced:2", "after-verdict:1", "before-open:2", "glanced:3", "evaluated:1"):
         assert start(tmp_path, moment) == -signal.SIGKILL
     assert start(tmp_path, "none") == 0
     assert result(tmp_path) == result(uninterrupted)
