@@ -33,6 +33,8 @@ START_LIMIT_S = 30.0
 """For an interpreter to start and answer at all."""
 COPIES = ("Memcpy", "Memset")
 """How launches begin that are no kernels."""
+IN_VAIN = 2
+"""Candidates without hardware counters after which no more are looked for: it takes seconds, and the driver says no."""
 
 
 class WorkerJudge:
@@ -268,7 +270,8 @@ class WorkerJudge:
     async def counted(self, candidate: Candidate, verdict: Verdict) -> Verdict:
         """Return the verdict with hardware counters of its longest kernel, read once for a source.
 
-        Without them where the settings do not ask for any, or the profile has no kernel; its notes say what failed.
+        Without them where the settings do not ask for any, the profile has no kernel, or the last ones could not be
+        read either; its notes say what failed.
 
         Raises
         ------
@@ -280,15 +283,22 @@ class WorkerJudge:
         if profile is None or profile.metrics or not (self._settings.counters and verdict.ok and on_gpu):
             return verdict
         kernel = next((one.name for one in profile.launched if not one.name.startswith(COPIES)), "")
-        if not kernel:
-            return verdict
+        in_vain = sum(not one.metrics for one in self._counted.values()) >= IN_VAIN
         found = self._counted.get(candidate.digest)
+        if not kernel or (found is None and in_vain):
+            return verdict
         if found is None:
+            found = self._counted[candidate.digest] = await self._count(candidate, kernel)
+        return replace(verdict, profile=replace(profile, metrics=found.metrics, notes=(*profile.notes, *found.notes)))
+
+    async def _count(self, candidate: Candidate, kernel: str) -> Profile:
+        self._under_way += 1
+        try:
             known = await asyncio.to_thread(told, candidate.source)
             params = {"candidate": to_wire(candidate), "told": to_wire(known), "kernel": kernel}
-            found = _read(await self._ask("counters", params, self._limit_s(2) * (1 + self._under_way)), Profile)
-            self._counted[candidate.digest] = found
-        return replace(verdict, profile=replace(profile, metrics=found.metrics, notes=(*profile.notes, *found.notes)))
+            return _read(await self._ask("counters", params, self._limit_s(2) * self._under_way), Profile)
+        finally:
+            self._under_way -= 1
 
     async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
         """Load a file as it would stand after an accept, and hold its class against the reference.

@@ -1,7 +1,8 @@
-"""Candidates are read on the server's side: what is refused never reaches the worker, which is told of the others."""
+"""What the worker is asked: what the static check refuses never reaches it, and hardware counters are read once."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,19 @@ from judge_cases import HONEST, QUICK, RAW, candidate_with, make_problem
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
-from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Reference, Stage, Timing, Verdict
+from stark_lsp.core.verdict import (
+    Baselines,
+    EditCheck,
+    Environment,
+    Launch,
+    Profile,
+    Reference,
+    Stage,
+    Timing,
+    Verdict,
+)
 from stark_lsp.core.wire import to_wire
-from stark_lsp.evaluation.judge import READING, WorkerJudge
+from stark_lsp.evaluation.judge import IN_VAIN, READING, WorkerJudge
 from stark_lsp.evaluation.supervisor import WorkerState
 
 ENVIRONMENT = Environment("a CPU", "cpu", "3.11", "/usr/bin/python3", "2.9")
@@ -26,6 +37,7 @@ class FakeSupervisor:
     loss = None
 
     def __init__(self) -> None:
+        self.counters: dict[str, Any] = {"metrics": [{"name": "L2 hit rate", "value": 50.0, "unit": "%"}], "notes": []}
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     async def request(self, method: str, params: dict[str, Any], **options: Any) -> Any:
@@ -36,6 +48,8 @@ class FakeSupervisor:
             return {"message": "invalid syntax", "line": 2} if "(:" in params["source"] else {"message": None}
         if method == "check_edit":
             return to_wire(EditCheck(True, True))
+        if method == "counters":
+            return self.counters
         return to_wire(Verdict(Status.OK, runtime=TIMING, stages_s=(("start", 0.5),), notes=("A loaded machine.",)))
 
 
@@ -120,3 +134,32 @@ async def test_an_edited_file_is_read_too(judge: WorkerJudge, supervisor: FakeSu
     told = supervisor.asked[-1][1]["told"]
     assert told["judged"] == RAW
     assert len(told["kernels"]) == 1
+
+
+def profiled(*kernels: str, device: str = "cuda") -> Verdict:
+    profile = Profile(tuple(Launch(name) for name in kernels), notes=("Noted.",))
+    return Verdict(Status.OK, environment=replace(ENVIRONMENT, device_type=device), profile=profile)
+
+
+async def test_hardware_counters_are_read_once_for_a_source(judge: WorkerJudge, supervisor: FakeSupervisor) -> None:
+    candidate, verdict = Candidate(RAW), profiled("Memcpy DtoD", "scale<float>", "other")
+    first, again = [await judge.counted(candidate, verdict) for _ in range(2)]
+    assert first == again
+    assert first.profile is not None
+    assert [metric.name for metric in first.profile.metrics] == ["L2 hit rate"]
+    assert [params["kernel"] for method, params in supervisor.asked if method == "counters"] == ["scale<float>"]
+    assert await judge.counted(candidate, first) == first
+    for without in (profiled(), profiled("scale", device="cpu"), replace(verdict, status=Status.WRONG_RESULT)):
+        assert await judge.counted(Candidate(RAW + "# 2"), without) == without
+    assert len(supervisor.asked) == 2
+    assert judge.under_way == 0
+
+
+async def test_hardware_counters_that_cannot_be_read_are_given_up(
+    judge: WorkerJudge, supervisor: FakeSupervisor
+) -> None:
+    supervisor.counters = {"metrics": [], "notes": ["The driver keeps them."]}
+    told = [await judge.counted(Candidate(f"{RAW}# {number}"), profiled("scale")) for number in range(4)]
+    notes = [one.profile.notes for one in told if one.profile is not None]
+    assert notes == [("Noted.", "The driver keeps them.")] * IN_VAIN + [("Noted.",)] * 2
+    assert [method for method, _ in supervisor.asked] == ["prepare", *["counters"] * IN_VAIN]
