@@ -9,7 +9,8 @@ is summed, goes into the smaller map or beside it (`linear`).
 - over a few places of one, as average pooling takes it: the input is averaged first, or the filter (`pools`);
 - of convolutions of one input: so are their filters (`branches`).
 
-A product with a diagonal matrix is a scaled matrix (`diagonal`), where numbers are finite.
+Convolutions with filters of one place come before what enlarges an image (`enlarged`). A product with a diagonal matrix
+is a scaled matrix (`diagonal`), where numbers are finite.
 
 `windows`: **Inductor can write it.** Depthwise convolutions and large windows of pooling are shifted images, or, with
 large filters, a call of a kernel that reads rows once.
@@ -45,6 +46,7 @@ from .columns import Columns
 from .convolutions import Convolutions, InputGradients
 from .diagonal import Diagonal
 from .direct import Direct, DirectTransposed
+from .enlarged import Enlarged
 from .halves import Halves, ShortHalves
 from .own import Own
 from .places import Places
@@ -57,7 +59,7 @@ from .windows import Average, Depthwise, Maximum
 
 FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
     {
-        "sums": (Columns, Places, Channels, Pools, Branches, Diagonal),
+        "sums": (Columns, Places, Channels, Pools, Branches, Enlarged, Diagonal),
         "windows": (Depthwise, Average, Maximum),
         "transposed": (Transposed,),
         "attention": (Attention, HalfPrecision, Called),
