@@ -125,11 +125,12 @@ def _inputs_cure(path: str, classes: tuple[ModuleClass, ...], chosen: ModuleClas
 
 def _not_seen(path: str, qualname: str, node: ast.ClassDef) -> BadInput:
     """Return what is said of a class that is there, and of which nothing shows that it is a module."""
-    bases = ", ".join(map(ast.unparse, node.bases))
+    named = [base for base in map(ast.unparse, node.bases) if base != "object"]
+    bases = ", ".join(named)
     if not bases:
         what, cure = f"the class {qualname} does not derive from torch.nn.Module.", "Name a class that does."
     else:
-        which = f"its base {bases}" if len(node.bases) == 1 else f"one of its bases {bases}"
+        which = f"its base {bases}" if len(named) == 1 else f"one of its bases {bases}"
         what = f"nothing in the project's files shows that the class {qualname} is a torch.nn.Module by {which}."
         cure = f"If it is one, say so: class {node.name}({bases}, nn.Module)."
     return BadInput(what, cure=cure, path=path, line=node.lineno)

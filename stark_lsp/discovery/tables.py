@@ -30,6 +30,10 @@ DTYPES = (
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
     "complex128",
 )  # fmt: skip
+WHOLE = DTYPES[4:9]
+"""Those of whole numbers."""
+DRAWN_FROM = ("rand", "randint")
+"""Kinds that are drawn from `low` to `high`; of no kind, floating-point and whole numbers with one of these are."""
 WEIGHTS = ("float32", "float64", "float16", "bfloat16")
 """What a class can be converted to."""
 AUTOCAST = ("float16", "bfloat16")
@@ -163,6 +167,14 @@ def _check(found: FoundTable, functions: bool) -> None:
             if "value" not in entry:
                 refuse(f"has no value at {place}", "Add value = ....")
             continue
+        drawn, ranged = entry.get("kind"), "low" in entry or "high" in entry
+        whole = drawn is None and ranged and entry.get("dtype", "float32") in WHOLE
+        if ranged and drawn not in (None, *DRAWN_FROM):
+            refuse(
+                f"has low or high at {place}, which kind {drawn!r} does not use", 'Write kind = "rand" or "randint".'
+            )
+        if (drawn == "randint" or whole) and "high" not in entry:
+            refuse(f"has no high at {place}", "Add high = ..., which is never drawn itself.")
         shape = entry.get("shape")
         if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
             refuse(f"has no shape at {place}", "Add shape = [...] of whole numbers.")

@@ -220,7 +220,7 @@ def gain_message(node: Node) -> str:
     if sizes := _SIZES.search(node.candidate.source):
         others = [_others(one, sizes["asks"]) for one in re.findall(r"\w+(?==0)", sizes["names"] or "")]
         told += f" Other {' and '.join(others)} run these kernels as well." if others else ""
-        told += " Inputs of other sizes run your own forward."
+        told += f" Inputs {'that differ more' if others else 'of other sizes'} run your own forward."
         text = _TEXT.search(node.candidate.source, sizes.end())
         told += ANY_LENGTH if text and "length" not in (sizes["names"] or "") else ""
     return told

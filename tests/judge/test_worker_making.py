@@ -51,3 +51,22 @@ def test_what_raises_anywhere_is_told() -> None:
 
     with pytest.raises(making.Bad, match="no data"):
         maker(broken).inputs(1, "meta")
+
+    with pytest.raises(making.Bad, match=r"get_inputs\(\) returned None"):
+        maker(lambda: None).inputs(1)
+    assert maker(list).inputs(1) == ((), {})
+
+
+def test_what_a_table_draws_lies_where_it_says() -> None:
+    args = [
+        {"shape": [500], "dtype": "int64", "low": 3, "high": 6},
+        {"shape": [500], "dtype": "uint8", "high": 2},
+        {"shape": [500], "low": -2.0, "high": -1.0},
+        {"shape": [500], "dtype": "int32"},
+    ]
+    table = {"source": "table", "table": {"args": args}}
+    (i, u, x, plain), _ = making.InputMaker(SimpleNamespace(), table, "m.py").inputs(1)  # type: ignore[arg-type]
+    assert (i.dtype, u.dtype, x.dtype) == (torch.int64, torch.uint8, torch.float32)
+    assert (set(i.tolist()), set(u.tolist())) == ({3, 4, 5}, {0, 1})
+    assert (x.min() >= -2, x.max() <= -1) == (True, True)
+    assert plain.min() < 0, "rounded, as without a range before"

@@ -97,6 +97,16 @@ def frozen_before(m: Module, x: Tensor) -> list[Tensor]:
     return [one for one in (p.grad for p in m.parameters()) if one is not None]
 
 
+def of_one_in_two_places(m: Module, x: Tensor) -> list[Tensor]:
+    m.inner.bias = m.norm.bias
+    return list(torch.autograd.grad(loss(m(x)), list(m.parameters())))
+
+
+def of_gradients_of_one_in_two_places(m: Module, x: Tensor) -> list[Tensor]:
+    m.inner.bias = m.norm.bias
+    return of_gradients(m, x)
+
+
 @pytest.mark.parametrize("recipe", [None, STEP], ids=["form", "kernels"])
 def test_they_are_the_originals(recipe: dict[str, object] | None, bench: Callable[..., Bench]) -> None:
     one = bench(TEXT, train=recipe is not None)
@@ -104,7 +114,7 @@ def test_they_are_the_originals(recipe: dict[str, object] | None, bench: Callabl
     (x,) = one.inputs
     ways = (
         twice, from_a_weight, of_gradients, of_others, beside_frozen_others, after_others_were_put_in,
-        after_a_buffer_was, with_hooks, frozen_before,
+        after_a_buffer_was, with_hooks, frozen_before, of_one_in_two_places, of_gradients_of_one_in_two_places,
     )  # fmt: skip
     # A program for backward stays in float32 there, where PyTorch's own products do not.
     for way in (*ways, *([] if recipe else [under_autocast])):

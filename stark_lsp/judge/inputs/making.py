@@ -136,13 +136,15 @@ class InputMaker:
             value = function()
         except (Exception, SystemExit) as error:
             raise blame(error, f"{name}() raised", cure, self.path, line) from error
+        if value is None and name != self.spec.get("init_function"):
+            raise Bad(f"{name}() returned None.", f"{cure} An empty list stands for none.", self.path, line)
         return as_arguments(value, f"{name}()", self.path, line)
 
     def _entry(self, entry: Any, where: str) -> Any:
         """Return one argument that a table describes."""
         if not isinstance(entry, dict):
             return entry
-        kind = entry.get("kind", "value" if "shape" not in entry else "randn")
+        kind = entry.get("kind") or _usual_kind(entry)
         try:
             if kind == "value" and "shape" not in entry:
                 return entry["value"]
@@ -171,6 +173,16 @@ _FILLED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "value": lambda entry: entry["value"],
 }
 _KINDS = sorted([*_DRAWN, *_FILLED])
+
+
+def _usual_kind(entry: dict[str, Any]) -> str:
+    """Return the kind of an entry that names none."""
+    if "shape" not in entry:
+        return "value"
+    if "low" not in entry and "high" not in entry:
+        return "randn"
+    whole = str(entry.get("dtype")).lstrip("u").startswith("int")
+    return "randint" if whole else "rand"
 
 
 def _make(kind: str, entry: dict[str, Any]) -> torch.Tensor:
