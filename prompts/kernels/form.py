@@ -20,6 +20,5 @@ class _StarkForm(torch.autograd.Function):
         pairs = [pair for pair in pairs if pair[0].requires_grad and pair[1] is not None]
         outputs, gradients = zip(*pairs) if pairs else ((), ())
         asked, more = {id(x): x for x in tensors if x.requires_grad}, {"create_graph": further, "allow_unused": True}
-        found = torch.autograd.grad(outputs, tuple(asked.values()), gradients, **more) if asked else ()
-        found = dict(zip(asked, found))  # a weight in two places has one gradient
-        return (None, None, *(found.pop(id(x), None) for x in tensors))
+        found = dict(zip(asked, torch.autograd.grad(outputs, [*asked.values()], gradients, **more) if asked else ()))
+        return (None, None, *(found.pop(id(x), None) for x in tensors))  # one for each tensor

@@ -10,9 +10,8 @@ def _stark_again(form, module, names, weights, more, *saved):
     if own and not more:
         inputs = [x.detach().requires_grad_(x.requires_grad).view_as(x) for x in saved[:count]]
         return [*inputs, *weights], form(*inputs)
-    inputs = [x.view_as(x) if x.requires_grad else x.data for x in saved[:count]]
-    views = {id(x): x.view_as(x) if x.requires_grad else x.data for x in saved[count:]}  # one for each, tied or not
-    tensors = [*inputs, *(views[id(x)] for x in saved[count:])]
+    views = {id(x): x.view_as(x) if x.requires_grad else x.data for x in saved}  # one for weights that are tied
+    tensors = [views[id(x)] for x in saved]
     owner = torch.nn.ModuleDict({"self": module})
     owner.forward = form
     return tensors, torch.func.functional_call(owner, dict(zip(names, tensors[count:])), tuple(tensors[:count]))

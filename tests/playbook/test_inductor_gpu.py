@@ -102,7 +102,7 @@ def test_it_reads_as_a_file_of_ones_own_and_is_refused_nowhere(
     assert "_inductor" not in source.replace("torch/_inductor/runtime/triton_helpers.py", "")
     assert formatted(source) == ""
     # Gradients of weights take 17 more.
-    assert design or name not in SHORT or len(source.splitlines()) <= 120 + 17 * ("_stark_again(" in source)
+    assert design or name not in SHORT or len(source.splitlines()) <= 120 + 18 * ("_stark_again(" in source)
     # Where launches add up, Triton does not look at each again.
     kernels = {one for one in re.findall(r"@triton\.jit\n\s+def (\w+)\(", source) if f" {one}[(" in source}
     several = len(kernels) > 1 or name in ("attention", "depthwise")
