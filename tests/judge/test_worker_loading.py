@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +37,10 @@ def test_a_package_that_registers_its_modules_bears_that_one_is_a_document(tmp_p
         text=True,
         check=False,
         timeout=60,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
     )
     assert done.stdout == "zoo.net 1 True True\n", done.stderr
+    assert not list(tmp_path.rglob("__pycache__")), "nothing is left beside the user's files"
 
 
 def test_inspect_gives_the_lines_that_python_counts(tmp_path: Path) -> None:

@@ -213,6 +213,16 @@ def working_folder() -> str:
     return "" if all(map(os.path.isabs, _READ)) else os.getcwd()
 
 
+@contextlib.contextmanager
+def keeping_no_bytecode() -> Iterator[None]:
+    """Have Python write no `__pycache__` beside the user's files in the block."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
 def load_document(path: str, text: str) -> types.ModuleType:
     """Load a document (saved or not) as the module it is in its project.
 
@@ -228,11 +238,12 @@ def load_document(path: str, text: str) -> types.ModuleType:
         # A file called `math.py` must not replace the module that others import.
         name = f"stark_document_{name}"
     try:
-        if package and name not in sys.modules and os.path.basename(path) != "__init__.py":
-            return _imported(name, path, text)
-        if package:
-            importlib.import_module(package)
-        return execute(name, path, text, package)
+        with keeping_no_bytecode():
+            if package and name not in sys.modules and os.path.basename(path) != "__init__.py":
+                return _imported(name, path, text)
+            if package:
+                importlib.import_module(package)
+            return execute(name, path, text, package)
     except SyntaxError as error:
         where = error.filename or path
         raise Bad(f"The file does not parse: {error.msg}.", "Mend the syntax error.", where, error.lineno) from error
