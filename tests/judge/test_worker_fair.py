@@ -377,3 +377,32 @@ def test_what_is_not_finite_there_either_is_no_case(tmp_path: Path) -> None:
     body = "y = self.project(x)\nreturn torch.exp(y) * torch.cos(y)"
     reference = make_reference(tmp_path / "r", body, inputs, init=init)
     assert not any(case.words.startswith("with inputs 1000 times") for case in reference.special)
+
+
+def words_of(reference: Reference) -> set[str]:
+    return {case.words for case in reference.special}
+
+
+def test_what_rounding_decides_of_zeros_is_held_against_nobody(tmp_path: Path) -> None:
+    """A log of power over its deviation: of silence all is one constant, less its mean, over next to nothing."""
+    body = """p = torch.log(x.abs().clamp_min(1e-10))
+m = p.mean(-1, keepdim=True)
+v = (p - m).pow(2).mean(-1, keepdim=True)
+return (p - m) / torch.sqrt(v + 1e-5)"""
+    reference = make_reference(tmp_path / "r", body, "torch.randn(16, 251)")
+    assert "with all inputs zero" not in words_of(reference)
+    other = body.replace("p.mean(-1, keepdim=True)", "p.cumsum(-1)[:, -1:] / p.shape[-1]", 1)
+    assert finding(reference, tmp_path / "c", other) == ("OK", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.tanh(x) + 3.0",
+        "return F.layer_norm(x, (24,))",
+        "return torch.softmax(x, -1)",
+        "return x / x.norm()",
+    ],
+)
+def test_zeros_are_tried_where_they_are_told_apart(body: str, tmp_path: Path) -> None:
+    assert "with all inputs zero" in words_of(make_reference(tmp_path / "r", body, "torch.randn(16, 24)"))

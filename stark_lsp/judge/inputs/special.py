@@ -65,6 +65,8 @@ class Special(NamedTuple):
     """Whether it is also tried with other weights than the constructor gives."""
     beyond: bool = False
     """Whether the reference may look for rows that it does not have."""
+    settled: bool = False
+    """Whether it is none where rounding on the way decides the results, as where all that is left is constants."""
 
     @property
     def screened(self) -> bool:
@@ -105,8 +107,10 @@ def specials(
         found += [
             *signs(arguments),
             *(same_bits(arguments) if ties and operators is not None and not has_order(operators) else ()),
-            Special(CaseKind.EDGE, [("with all inputs zero", scaling(arguments, 0.0))]),
-            Special(CaseKind.EDGE, [(f"with inputs {1 / TINY:g} times as small", scaling(arguments, TINY))]),
+            Special(CaseKind.EDGE, [("with all inputs zero", scaling(arguments, 0.0))], settled=True),
+            Special(
+                CaseKind.EDGE, [(f"with inputs {1 / TINY:g} times as small", scaling(arguments, TINY))], settled=True
+            ),
         ]
     return found
 
