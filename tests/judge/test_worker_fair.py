@@ -361,9 +361,11 @@ SHIFTED = "e = torch.exp(y - y.max(-1, keepdim=True)[0])"
 def test_where_large_inputs_are_ill_conditioned_the_result_has_to_be_finite(
     tmp_path: Path, body: str, status: str
 ) -> None:
-    # Behind a product float32 is off by more than a softmax of large values bears.
+    # Behind a product float32 is off by more than a softmax of large values bears: by how much, depends on the CPU, so
+    # that bits are lost on purpose.
     init, inputs = PROJECTED
-    body, original = (f"y = self.project(x) / 4\n{text}" for text in (body, "return y.softmax(-1)"))
+    lossy = "y = self.project(x) / 4\ns = 16.0 * y.detach().abs().amax()\ny = (y + s) - s"
+    body, original = (f"{lossy}\n{text}" for text in (body, "return y.softmax(-1)"))
     reference = make_reference(tmp_path / "r", original, inputs, init=init)
     large = [case for case in reference.special if case.kind is CaseKind.LARGE and not case.trained]
     assert [case.finite_alone for case in large] == [True, False]
