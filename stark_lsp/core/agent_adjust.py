@@ -28,14 +28,15 @@ _NOTHING = frozenset({"", "none", "null", "default"})
 """Texts on a command line that stand for `None`."""
 _MODEL = re.compile(r"[\w.:/@+-]{0,200}")
 """Names of models as services write them, such as `claude-sonnet-5` or `org/name:tag`; empty for the run's default."""
-_EFFORT = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_EFFORT = re.compile("minimal|low|medium|high|xhigh|max")
+"""Those that services know: another word is taken as refused by the model, and left away."""
 _TEMPLATE = re.compile(r"[\w-]{1,64}")
 """A name of a template, never a path."""
 _FORMS = {
     "model": (_MODEL, "a name of a model, or empty for the run's default"),
     "correction_model": (_MODEL, "a name of a model, or empty"),
     "stagnation_model": (_MODEL, "a name of a model, or empty"),
-    "effort": (_EFFORT, "a word such as low, medium or high"),
+    "effort": (_EFFORT, "one of minimal, low, medium, high, xhigh and max"),
     "system_message": (_TEMPLATE, "the name of a template, without its ending"),
 }
 
