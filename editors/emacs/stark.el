@@ -37,13 +37,17 @@
   "Make stark-lsp eglot's server for Python."
   (add-to-list 'eglot-server-programs '((python-mode python-ts-mode) . stark--contact)))
 
+(defun stark--of-buffer (buffer)
+  "Return the server of BUFFER, if it is this one: another may be eglot's there."
+  (let* ((server (with-current-buffer buffer (eglot-current-server)))
+         (commands (and server (plist-get (plist-get (eglot--capabilities server) :executeCommandProvider)
+                                          :commands))))
+    (and (seq-contains-p commands "stark.status") server)))
+
 (defun stark--server ()
   "Return the server of this buffer, or of any other one; a decision may be made from anywhere."
-  (or (eglot-current-server)
-      (seq-some (lambda (buffer)
-                  (with-current-buffer buffer
-                    (and (derived-mode-p 'python-base-mode 'python-mode) (eglot-current-server))))
-                (buffer-list))
+  (or (stark--of-buffer (current-buffer))
+      (seq-some #'stark--of-buffer (buffer-list))
       (user-error "STARK does not run: M-x eglot in a Python buffer starts it")))
 
 (defun stark--send (command &rest argument)

@@ -6,7 +6,6 @@ statements that it and its inputs need, and no others: a notebook trains and plo
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterable
@@ -60,8 +59,8 @@ def _as_python(cell: str) -> str:
     if cell.lstrip().startswith("%%"):
         return "\n".join(f"#{line[1:]}" if line else line for line in cell.split("\n"))
     try:
-        ast.parse(cell)
-    except (SyntaxError, ValueError):
+        parse(cell)
+    except SyntaxError:
         return "\n".join(_without_magic(line) for line in cell.split("\n"))
     return cell
 

@@ -11,9 +11,11 @@ from typing import Any
 from stark_lsp.core.errors import BadInput
 from stark_lsp.evaluation.environment import worker_environment
 
+# The current folder is left out before anything is imported: its platform.py would be.
 _PROBE = """
-import json, os, platform, shutil, sys, tempfile
+import sys
 sys.path[:] = [entry for entry in sys.path if entry]
+import json, os, platform, shutil, tempfile
 found = {"python": platform.python_version(), "executable": sys.executable, "torch": None, "cuda": None,
          "gpus": [], "triton": None, "triton_problem": "", "ninja": None, "problem": "", "doing": ""}
 found["ninja"] = shutil.which(

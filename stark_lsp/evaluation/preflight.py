@@ -33,9 +33,11 @@ INSTALL_COMPILER = (
 
 WORKER = Path(__file__).resolve().parent.parent / "judge" / "__main__.py"
 
+# The current folder is left out before anything is imported: its platform.py would be.
 _ASK = """
-import importlib.util, json, os, platform, sys, sysconfig
+import sys
 sys.path[:] = [entry for entry in sys.path if entry]
+import importlib.util, json, os, platform, sysconfig
 def place(name):
     try:
         spec = importlib.util.find_spec(name)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,10 @@ from stark_lsp.core.errors import BadInput
 
 CALLS = 8
 """Calls of the class after which the script is stopped, unless the user says otherwise."""
+LONGEST = 1 << 16
+"""Bytes of a line that are kept, its last ones."""
+LINE = 2000
+"""Characters of a line that are shown."""
 
 
 async def record(
@@ -73,9 +77,9 @@ async def record(
         tail: list[str] = []
         try:
             if process.stdout is not None and log is not None:
-                while line := await process.stdout.readline():
-                    tail = [*tail[-20:], line.decode("utf-8", "replace").rstrip()]
-                    log(tail[-1][:2000])
+                async for line in _lines(process.stdout):
+                    tail = [*tail[-20:], line]
+                    log(line)
             code = await process.wait()
         finally:
             if process.returncode is None:
@@ -100,3 +104,15 @@ async def record(
         path=script,
         cure="Name it as it is imported, package.module:Class, or as file.py::Class.",
     )
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    """Yield what a program writes, line by line as a terminal shows it: of a progress bar its last state."""
+    rest, more = b"", True
+    while more:
+        chunk = await stream.read(LONGEST)
+        more = bool(chunk)
+        *lines, rest = (rest + (chunk or b"\n" * bool(rest))).split(b"\n")
+        rest = rest[-LONGEST:]
+        for line in lines:
+            yield line.rstrip().rpartition(b"\r")[2].decode("utf-8", "replace")[:LINE]

@@ -21,6 +21,7 @@ from stark_lsp.core.status import KernelPlace, WriteMode
 from stark_lsp.core.toml import tomllib
 from stark_lsp.discovery.layout import indent_of
 from stark_lsp.discovery.syntax import parse
+from stark_lsp.evaluation.environment import worker_environment
 from stark_lsp.proposals.accepted import digest_of
 from stark_lsp.proposals.edit import ProposalEdit, build_edit
 from stark_lsp.proposals.provenance import provenance_comment
@@ -68,8 +69,15 @@ def proposed(
     mode: WriteMode,
     kernels: KernelPlace = KernelPlace.INLINE,
     opened: str | None = None,
+    *,
+    tidied: bool = True,
 ) -> ProposalEdit:
-    """Return the edit of a document, whose text is given, that brings a node of a run, formatted; see `build_edit`.
+    """Return the edit of a document, whose text is given, that brings a node of a run; see `build_edit`.
+
+    Parameters
+    ----------
+    tidied
+        Whether the project's formatter is run, which may be a program of that project.
 
     Raises
     ------
@@ -77,6 +85,8 @@ def proposed(
         As `build_edit` does.
     """
     edit = build_edit(run.problem, text, node.candidate, provenance_comment(run, node), mode, kernels, opened)
+    if not tidied:
+        return edit
     interpreter = run.reference.environment.interpreter if run.reference is not None else None
     return formatted(edit, text, run.problem.path, interpreter)
 
@@ -146,6 +156,7 @@ def _run(formatter: Formatter, text: str) -> str:
             input=text.encode(),
             capture_output=True,
             cwd=formatter.folder,
+            env=worker_environment(os.environ),
             timeout=SECONDS,
             check=True,
         )

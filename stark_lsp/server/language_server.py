@@ -15,7 +15,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
 from stark_lsp import __version__
-from stark_lsp.core.errors import Fault, StarkError
+from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.server.client.abilities import ClientFacts
 from stark_lsp.server.client.configuration import Configuration
 from stark_lsp.server.connection.protocol import StarkProtocol, Unshown
@@ -25,6 +25,9 @@ from stark_lsp.server.text.notebooks import SYNC, Notebooks
 from stark_lsp.server.text.positions import Units, uri_of
 
 logger = logging.getLogger(__name__)
+
+SETTINGS_S = 60.0
+"""Seconds that a client is given to tell its settings."""
 
 Handler = Callable[..., Any]
 Closer = Callable[[], Coroutine[Any, Any, None]]
@@ -55,6 +58,8 @@ class StarkServer(LanguageServer):
         """The settings of each folder by its path, where several are open."""
         self.diff_view = False
         """Whether the client shows a diff itself when `stark.review` answers with both texts."""
+        self.configured = asyncio.Event()
+        """Set once the client's settings are known, or will not be."""
         self.leaving = asyncio.Event()
         """Set when the server is to leave."""
         self.begun = False
@@ -245,6 +250,26 @@ class StarkServer(LanguageServer):
         params = types.ShowDocumentParams(uri, external=external, take_focus=focus, selection=selection)
         return getattr(await self.ask_or_none(types.WINDOW_SHOW_DOCUMENT, params), "success", False)
 
+    async def settled(self) -> None:
+        """Return once the client's settings are known: by others a model could be asked that was not chosen.
+
+        Raises
+        ------
+        BadInput
+            It does not tell them.
+        """
+        # Not `asyncio.wait_for`: before Python 3.12 it can swallow a cancel that comes together with the event.
+        waiting = asyncio.ensure_future(self.configured.wait())
+        try:
+            done, _ = await asyncio.wait({waiting}, timeout=SETTINGS_S)
+        finally:
+            waiting.cancel()
+        if not done:
+            raise BadInput(
+                "The editor has not told the settings of STARK yet.",
+                cure="Try again in a moment, or restart the editor.",
+            )
+
     def own_command(self, name: str) -> Callable[[Handler], Handler]:
         """Register a command; a `StarkError` that its handler raises is told to the user, and is its answer."""
 
@@ -252,6 +277,7 @@ class StarkServer(LanguageServer):
             @self.command(name)
             async def command(*arguments: Any) -> Any:
                 try:
+                    await self.settled()
                     answer = handler(*arguments)
                     return answer if isinstance(answer, dict) else await answer
                 except StarkError as error:

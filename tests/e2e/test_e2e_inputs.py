@@ -35,6 +35,8 @@ SCRIPT = """import torch
 from net import Attention
 
 if __name__ == "__main__":
+    for done in range(2000):  # a progress bar writes no end of a line
+        print(f"\\rloading {done:5}/2000 |{'#' * 60}|", end="", flush=True)
     net = Attention(32, heads=4)
     x = torch.randn(3, 32, 7).transpose(1, 2)
     while True:

@@ -57,3 +57,12 @@ async def test_a_proposal_goes_where_its_folder_says(tmp_path: Path) -> None:
         await editor.until_message("was accepted")
         assert "class ModelNew" not in editor.texts[uri]
         assert "approximate=" in editor.texts[uri]
+
+
+async def test_what_stands_in_the_status_is_of_the_folder_of_the_file(tmp_path: Path) -> None:
+    one, two = project(tmp_path / "one"), project(tmp_path / "two")
+    folders = {one.parent: {"device": "cpu"}, two.parent: {"device": "cuda"}}
+    async with session(published(), tmp_path / "state", {}, folders) as editor:
+        await editor.execute("stark.status")  # answered once the settings are there
+        told = [await editor.own("stark/status", uri=uri_of(file)) for file in (one, two)]
+        assert [each["device"] for each in told] == ["cpu", "cuda"]

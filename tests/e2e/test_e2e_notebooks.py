@@ -141,3 +141,59 @@ async def test_a_class_in_a_cell_is_optimized_without_running_the_notebook(file:
         texts = [editor.texts[cell] for cell in notebook.cells]
         assert "class ModelNew(nn.Module)" in texts[CELL]
         compile(joined(texts), "joined", "exec")
+
+
+def remove(notebook: Notebook, editor: Editor, at: int) -> str:
+    """Take out a cell; return its URI."""
+    uri = notebook.cells.pop(at)
+    array = types.NotebookCellArrayChange(at, 1, [])
+    structure = types.NotebookDocumentCellChangeStructure(array, did_close=[types.TextDocumentIdentifier(uri)])
+    notebook._told(types.NotebookDocumentCellChanges(structure=structure))
+    return uri
+
+
+def close(notebook: Notebook, editor: Editor) -> None:
+    params = types.DidCloseNotebookDocumentParams(
+        types.NotebookDocumentIdentifier(notebook.uri), [types.TextDocumentIdentifier(uri) for uri in notebook.cells]
+    )
+    editor.client.notebook_document_did_close(params)
+
+
+async def test_the_plan_of_a_cell_goes_with_it(file: Path, tmp_path: Path) -> None:
+    leave(tmp_path / "state", file, "r1", text=joined(CELLS))
+    async with session(notebooks(), tmp_path / "state") as editor:
+        notebook = Notebook(editor, file)
+        uri = notebook.cells[CELL]
+        await editor.until(lambda: published_lines(editor, uri) == [ANCHOR], "the plan")
+        assert remove(notebook, editor, CELL) == uri
+        await editor.until(lambda: published_lines(editor, uri) == [], "no plan in a cell that is gone")
+
+
+async def test_nothing_is_told_of_the_file_of_a_notebook_that_is_closed(file: Path, tmp_path: Path) -> None:
+    leave(tmp_path / "state", file, "r1", text=joined(CELLS))
+    async with session(notebooks(), tmp_path / "state") as editor:
+        notebook = Notebook(editor, file)
+        uri = notebook.cells[CELL]
+        await editor.until(lambda: published_lines(editor, uri) == [ANCHOR], "the plan")
+        close(notebook, editor)
+        await editor.until(lambda: published_lines(editor, uri) == [], "no plan in a notebook that is closed")
+        file.write_text(file.read_text())  # saved by Jupyter
+        event = types.FileEvent(notebook.uri, types.FileChangeType.Changed)
+        editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+        again = Notebook(editor, file)
+        await editor.until(lambda: published_lines(editor, again.cells[CELL]) == [ANCHOR], "the plan again")
+        assert published_lines(editor, notebook.uri) == []
+
+
+async def test_a_cell_that_is_nested_too_deeply_stops_no_other(file: Path, tmp_path: Path) -> None:
+    """Python 3.11 raises RecursionError for it; the text that an edit is placed in stayed as it was before."""
+    leave(tmp_path / "state", file, "r1", text=joined(CELLS))
+    async with session(notebooks(), tmp_path / "state", {"writeMode": "replace"}) as editor:
+        notebook = Notebook(editor, file)
+        uri, last = notebook.cells[CELL], notebook.cells[-1]
+        await editor.until_question()
+        editor.type(last, 1, 0, "total = " + " + ".join(map(str, range(3000))) + "\n")
+        editor.type(uri, 0, 0, "SETTINGS = {\n    'lr': 1e-3,\n}\n\n")
+        await editor.execute("stark.accept", {"run": "r1"})
+        await editor.until(lambda: len(editor.messages) > 0, "what became of it")
+        assert editor.texts[uri].startswith("SETTINGS = {\n    'lr': 1e-3,\n}\n")

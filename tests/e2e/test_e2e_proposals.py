@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -276,3 +277,67 @@ async def test_decided_runs_are_not_offered_again(finished: Finished) -> None:
         await editor.until_message("was rejected")
         answer = await editor.execute("stark.accept", finished.run)
         assert answer["status"] == "error"
+
+
+async def test_a_project_has_none_of_its_programs_run_by_a_file_that_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its formatter among them; at a decision that is run, without what the environment keeps secret."""
+    file = tmp_path / "project" / "model.py"
+    file.parent.mkdir()
+    file.write_text(MODULE)
+    (file.parent / "pyproject.toml").write_text("[tool.black]\n")
+    seen, tools = tmp_path / "seen", tmp_path / "tools"
+    tools.mkdir()
+    (tools / "black").write_text(f"#!/bin/sh\nenv > {seen}\ncat\n")
+    (tools / "black").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-user")
+    leave(tmp_path / "state", file, "r1")
+    async with session(published(), tmp_path / "state") as editor:
+        editor.open(file)
+        await editor.until_question()
+        assert not seen.exists()
+        await editor.execute("stark.accept", {"run": "r1"})
+        await editor.until_message("was accepted")
+    assert "PATH=" in seen.read_text()
+    assert "sk-of-the-user" not in seen.read_text()
+
+
+async def test_an_action_whose_class_was_edited_since_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "project" / "model.py"
+    file.parent.mkdir()
+    file.write_text(MODULE)
+    leave(tmp_path / "state", file, "r1")
+    async with session(published(), tmp_path / "state") as editor:
+        uri = editor.open(file)
+        await editor.until_question()
+        for line, edited in ((None, True), (8, False)):
+            if line is not None:
+                editor.type(uri, line, 0, "        x = x + 1\n")
+            action = next(each for each in await editor.actions(uri, 6) if each.title.startswith("Accept"))
+            resolved = await editor.resolve(action)
+            assert (resolved.edit is not None) == edited
+        await editor.run(resolved.command)
+        await editor.until_message("The class Model was edited since the run began.")
+
+
+async def test_a_file_with_a_byte_order_mark_that_is_not_open_is_accepted(tmp_path: Path) -> None:
+    file = tmp_path / "project" / "model.py"
+    file.parent.mkdir()
+    file.write_bytes(b"\xef\xbb\xbf" + MODULE.encode())
+    leave(tmp_path / "state", file, "r1", text="\ufeff" + MODULE)
+    async with session(published(), tmp_path / "state") as editor:
+        uri = editor.open(file, MODULE)
+        await editor.until_question()
+        editor.close(uri)
+
+        def opened(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
+            # An editor opens the file without its mark to edit it, and tells of it.
+            editor.open(file, MODULE)
+            return type(editor)._apply(editor, params)
+
+        editor._apply = opened  # type: ignore[method-assign]
+        await editor.execute("stark.accept", {"run": "r1"})
+        await editor.until_message("was accepted")
+        assert "class ModelNew" in editor.texts[uri]

@@ -260,3 +260,46 @@ def test_so_does_each_from_the_start_to_the_end(tmp_path: Path, before, amid, af
     finally:
         client.process.kill()
         client.process.wait()
+
+
+# --- settings that are asked for ---------------------------------------------------------------------
+
+
+def settings_asked(client: RawClient, count: int) -> Any:
+    """Return the id of so many-th request for the settings."""
+    deadline = time.monotonic() + 60
+    while len(asked := [one for one in client.told if one["method"] == types.WORKSPACE_CONFIGURATION]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return asked[count - 1]["id"]
+
+
+def test_a_click_waits_for_the_settings(client: RawClient, tmp_path: Path) -> None:
+    """By those of nobody a service could be asked that was not chosen."""
+    file = tmp_path / "model.py"
+    file.write_text(MODULE)
+    client.begin({"workspace": {"configuration": True}})
+    arguments = [client.open(file, MODULE), "Model"]
+    wanted, number = settings_asked(client, 1), client.number()
+    params = {"command": "stark.optimize", "arguments": arguments}
+    client.send({"id": number, "method": types.WORKSPACE_EXECUTE_COMMAND, "params": params})
+    assert client.ask(types.TEXT_DOCUMENT_HOVER, {**HOVER, "textDocument": {"uri": arguments[0]}})["result"] is None
+    assert not client.answers[number]
+    client.send({"id": wanted, "result": [{"interpreter": "/nowhere/python"}]})
+    assert "/nowhere/python" in client.answer(number)["result"]["message"]
+
+
+def test_settings_that_cannot_be_read_again_stay(client: RawClient) -> None:
+    def model() -> str:
+        params = {"command": "stark.status", "arguments": []}
+        return str(client.ask(types.WORKSPACE_EXECUTE_COMMAND, params)["result"]["model"])
+
+    client.begin({"workspace": {"configuration": True}})
+    client.send({"id": settings_asked(client, 1), "result": [{"model": "playbook"}]})
+    client.tell(types.WORKSPACE_DID_CHANGE_CONFIGURATION, {"settings": None})
+    failed = {"code": INTERNAL, "message": "the Python extension did not start"}
+    client.send({"id": settings_asked(client, 2), "error": failed})
+    assert model() == "playbook"
+    client.tell(types.WORKSPACE_DID_CHANGE_CONFIGURATION, {"settings": None})
+    client.send({"id": settings_asked(client, 3), "result": [None]})
+    assert model() == "auto"

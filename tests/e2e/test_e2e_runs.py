@@ -184,6 +184,30 @@ async def test_a_cancelled_run_leaves_no_process_and_is_taken_up_again(tmp_path:
         assert len(store_in(tmp_path / "state").list()) == 1
 
 
+async def test_a_class_that_is_edited_while_it_waits_is_searched_for_as_it_is(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    slow = tmp_path / "python"
+    slow.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then exec {sys.executable} "$@"; fi\nexec sleep 300\n')
+    slow.chmod(0o755)
+    for file in (first, second):
+        file.write_text(MODULE)
+    settings = {"interpreter": str(slow), "isolation": "off"}
+    async with session(published(), tmp_path / "state", settings) as editor:
+        uris = [editor.open(file) for file in (first, second)]
+        runs = [await editor.execute("stark.optimize", uri, "Model") for uri in uris]
+        assert [each["status"] for each in runs] == ["started", "queued"]
+        line = next(n for n, text in enumerate(MODULE.splitlines()) if "torch.pow" in text)
+        editor.type(uris[1], line, 8, "x = x + 1; ")
+        await editor.execute("stark.cancel", {"run": runs[0]["run"]})
+        store = store_in(tmp_path / "state")
+
+        def begun() -> bool:
+            found = [each for each in store.list() if each.problem.path == str(second)]
+            return [("x = x + 1" in each.problem.text) for each in found] == [True]
+
+        await editor.until(begun, "the run on the class as it is now")
+
+
 @pytest.mark.slow
 @pytest.mark.timing
 async def test_runs_queue_and_files_that_change_meanwhile_are_never_overwritten(tmp_path: Path) -> None:
@@ -197,14 +221,15 @@ async def test_runs_queue_and_files_that_change_meanwhile_are_never_overwritten(
         assert statuses == ["started", "queued", "queued"]
         await editor.until(lambda: editor.diagnostics(uris["deleted"]), "the first run")
         files["deleted"].unlink()
-        line = next(n for n, text in enumerate(MODULE.splitlines()) if "torch.pow" in text)
-        editor.type(uris["edited"], line, 8, "x = x + 1; ")
-        # The file that was edited goes on being edited elsewhere; the run has its own copy.
         files["renamed"].rename(tmp_path / "new_name.py")
         rename = types.FileRename(uris["renamed"], uris["renamed"].replace("renamed.py", "new_name.py"))
         editor.client.workspace_did_rename_files(types.RenameFilesParams([rename]))
         deleted = await editor.until_message("deleted.py was deleted or renamed")
         assert "kept as run" in deleted
+        await editor.until(lambda: editor.diagnostics(uris["edited"]), "the second run")
+        line = next(n for n, text in enumerate(MODULE.splitlines()) if "torch.pow" in text)
+        # The run has its own copy.
+        editor.type(uris["edited"], line, 8, "x = x + 1; ")
         edited = await editor.until_message("was edited since")
         assert "kept as run" in edited
         assert "Model is" in (await editor.until_question()).message, "it is offered under the file's new name"

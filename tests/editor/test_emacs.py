@@ -76,3 +76,24 @@ def test_a_mode_of_its_own_leaves_python_mode_to_another_server(tmp_path: Path) 
         tmp_path, EMACS_PATH + "(require 'stark)", STARK_FLOW_MODE="stark-python-mode", STARK_FLOW_LOOK_ONLY="1"
     )
     assert "Optimize with STARK: Model" in seen["actions"]
+
+
+def test_commands_go_to_this_server_and_to_no_other(tmp_path: Path) -> None:
+    emacs = _need_eglot()
+    script = tmp_path / "which.el"
+    script.write_text(
+        EMACS_PATH
+        + """
+(require 'stark)
+(defvar-local here nil)
+(cl-defmethod eglot--capabilities ((server symbol))
+  `(:executeCommandProvider (:commands ,(if (eq server 'ours) ["stark.optimize" "stark.status"] ["other.do"]))))
+(with-current-buffer (get-buffer-create "model.py") (setq here 'ours))
+(with-current-buffer (get-buffer-create "a.py") (setq here 'pyright))
+(cl-letf (((symbol-function 'eglot-current-server) (lambda () here)))
+  (dolist (name '("a.py" "model.py" "*scratch*"))
+    (with-current-buffer (get-buffer-create name) (princ (format "%s " (stark--server))))))
+"""
+    )
+    done = subprocess.run([emacs, "--batch", "-l", str(script)], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["ours", "ours", "ours"], done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.evaluation.interpreters import InterpreterInfo, probe
+from stark_lsp.evaluation.preflight import examine
 
 
 def make_environment(folder: Path) -> Path:
@@ -147,3 +149,12 @@ def test_a_torch_that_ends_the_interpreter_is_told(tmp_path: Path, monkeypatch: 
     info = probe(sys.executable)
     assert info.torch is None
     assert info.problem == "the interpreter ended with status 7"
+
+
+def test_what_stands_in_the_current_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Editors start the server in the project, which may have a `platform.py` or `types.py`."""
+    for name in ("platform", "tempfile", "json"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.chdir(tmp_path)
+    assert probe(sys.executable).python == ".".join(str(part) for part in sys.version_info[:3])
+    assert examine(sys.executable, dict(os.environ)).problem == ""

@@ -131,15 +131,21 @@ def test_a_project_that_is_its_own_virtual_environment_stays_out(
         assert not lets_in(places, project / name), name
 
 
+@pytest.mark.parametrize("named", [True, False])
 def test_a_conda_environment_is_let_in_without_its_tokens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
 ) -> None:
     prefix = Path(os.path.realpath(tmp_path))
     for name in ("bin", "conda-meta", "x86_64-conda-linux-gnu"):
         (prefix / name).mkdir()
-    for name in (".condarc", "pip.conf"):
+    for name in (".condarc", "pip.conf", "bin/ninja"):
         (prefix / name).write_text("")
-    monkeypatch.setenv("CONDA_PREFIX", str(prefix))
+    (prefix / "bin/ninja").chmod(0o755)
+    if named:
+        monkeypatch.setenv("CONDA_PREFIX", str(prefix))
+    else:
+        # Known by a tool that lies in it.
+        monkeypatch.setenv("PATH", str(prefix / "bin"))
     places = paths.resolve(paths.read_paths())
     assert lets_in(places, prefix / "x86_64-conda-linux-gnu")
     for name in ("", ".condarc", "pip.conf"):

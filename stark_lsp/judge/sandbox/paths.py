@@ -210,7 +210,8 @@ def _tools() -> Iterator[str]:
                 if any(os.path.isdir(os.path.join(prefix, part)) for part in TOOLCHAIN):
                     yield from (os.path.join(prefix, part) for part in TOOLCHAIN)
                     if os.path.realpath(prefix) not in _too_much():
-                        yield from (os.path.join(prefix, name) for name in sorted(os.listdir(prefix)))
+                        beside = (name for name in sorted(os.listdir(prefix)) if name not in PRIVATE)
+                        yield from (os.path.join(prefix, name) for name in beside)
 
 
 def resolve(paths: Iterable[str]) -> Places:

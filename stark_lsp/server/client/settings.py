@@ -28,6 +28,7 @@ def take(server: StarkServer, section: Any, of_folders: dict[str, Any] | None = 
     for folder, its in (of_folders or {}).items():
         server.of_folders[folder], more = read(merged(server.initial, its))
         problems += tuple(problem for problem in more if problem not in problems)
+    server.configured.set()
     for hook in server.on_configured:
         hook()
     for problem in problems:
@@ -45,6 +46,8 @@ async def pull(server: StarkServer) -> None:
         folders = {}
     items = [types.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in (None, *folders.values())]
     answer = await server.ask_or_none(types.WORKSPACE_CONFIGURATION, types.ConfigurationParams(items))
+    if not isinstance(answer, (list, tuple)) and server.configured.is_set():
+        return  # What was told before holds on.
     sections = list(answer) if isinstance(answer, (list, tuple)) else []
     sections += [None] * (len(items) - len(sections))
     take(server, sections[0], dict(zip(folders, sections[1:], strict=False)))

@@ -118,7 +118,7 @@ async def _run(server: StarkServer, path: str, qualname: str, script: str) -> No
     for document in server.documents.all():
         document.reread()
     here = server.documents.at(path)
-    if here is not None and (lines := failed_functions(here.text)) is not None:
+    if here is not None and (lines := failed_functions(here.text, path, qualname)) is not None:
         # They would come before the table.
         edit = replacement(here.uri, here.version, lines, "", server.facts)
         await server.apply(edit, f"Take out the inputs of {qualname} that do not run")

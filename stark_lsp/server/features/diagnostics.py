@@ -241,7 +241,7 @@ def register(server: StarkServer, diagnostics: Diagnostics) -> None:
     """Keep the client told; called once the client's abilities are known."""
 
     def touched(document: Document) -> None:
-        known = key_of(document.uri) in diagnostics._told
+        known = any(key_of(shown) in diagnostics._told for shown in server.notebooks.shown_at(document.uri))
         if diagnostics._desk.at(document.uri) or known or MARK in document.text:
             diagnostics.touch(document.uri)
 

@@ -58,28 +58,28 @@ def unfinished(text: str, lines: Sequence[str], units: Units) -> list[types.Diag
     return found
 
 
-def failed_functions(text: str) -> tuple[int, int] | None:
-    """Return the lines of functions that are marked as not running, from the mark to behind the last; None if none."""
+def failed_functions(text: str, path: str, qualname: str) -> tuple[int, int] | None:
+    """Return the lines of a class's functions that are marked as not running, the mark with them; None if none are."""
+    from stark_lsp.discovery.classes import find_modules
     from stark_lsp.discovery.syntax import parse, split_lines
 
-    mark = next((i for i, line in enumerate(split_lines(text)) if line.startswith(f"# {MARK}")), None)
-    if mark is None:
-        return None
     try:
-        tree = parse(text)
+        tree, classes = parse(text), find_modules(text, path)
     except SyntaxError:
         return None
-    end = mark + 1
-    for node in tree.body:
-        if (
-            node.lineno > mark
-            and isinstance(node, ast.FunctionDef)
-            and node.name.startswith(("get_inputs", "get_init_"))
-        ):
-            end = node.end_lineno or end
-        elif node.lineno > mark:
+    inputs = next((found.inputs for found in classes if found.qualname == qualname), None)
+    names = {inputs.inputs_function, inputs.init_function} if inputs is not None else set()
+    lines = split_lines(text)
+    start = end = None
+    for before, node in zip([None, *tree.body], tree.body, strict=False):
+        if isinstance(node, ast.FunctionDef) and node.name in names:
+            above = (before.end_lineno or 0) if before is not None else 0
+            if start is None:
+                start = next((i for i in range(above, node.lineno) if lines[i].startswith(f"# {MARK}")), None)
+            end = node.end_lineno
+        elif start is not None:
             break
-    return mark, end
+    return (start, end) if start is not None and end is not None else None
 
 
 class Inputs:

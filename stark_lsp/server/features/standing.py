@@ -13,7 +13,7 @@ from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.runs.desk import Desk
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import spending, wording
-from stark_lsp.server.text.folders import open_folders, settings_folder
+from stark_lsp.server.text.folders import configuration_of, open_folders, settings_folder
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.positions import path_of
 
@@ -41,7 +41,8 @@ def register(server: StarkServer, desk: Desk) -> None:
         active = desk.active()
         view = next((one for one in active if one.phase is Phase.RUNNING), active[0] if active else None)
         path = view.path if view is not None else path_of(uri) if isinstance(uri, str) else None
-        folders, configuration = open_folders(server), server.configuration
+        folders = open_folders(server)
+        configuration = configuration_of(server, path) if path is not None else server.configuration
         folder = settings_folder(server, path) if path is not None else None
         interpreter = await asyncio.to_thread(_interpreter, configuration, path, folder, folders) if path else ""
         facts = {

@@ -109,7 +109,8 @@ class Proposals:
             )
         view.deleted = False
         try:
-            await self.prepare(view)
+            # A file that is opened, and nothing clicked, has no program of its project run.
+            await self.prepare(view, tidied=False)
         except StarkError as error:
             return f"{error} {keep}"
         return None
@@ -155,6 +156,7 @@ class Proposals:
         None if the client cannot make it, or there is something to tell: then `accept` does, as without it.
         """
         view = self._desk.find(run, offered=True)
+        self._resolved.pop(run, None)
         try:
             if view is None:
                 return None
@@ -224,8 +226,8 @@ class Proposals:
 
     # --- making the edit -----------------------------------------------------------------------------
 
-    async def prepare(self, view: RunView) -> Prepared:
-        """Make the edit for today's text; made again if that text changes meanwhile.
+    async def prepare(self, view: RunView, *, tidied: bool = True) -> Prepared:
+        """Make the edit for today's text, formatted if `tidied`; made again if that text changes meanwhile.
 
         Raises
         ------
@@ -235,14 +237,14 @@ class Proposals:
             The class is no longer what the proposal was made for.
         """
         while True:
-            prepared = await self._prepare(view)
+            prepared = await self._prepare(view, tidied)
             self._open_proposal(view)
             shared = prepared.edit.shared
             same = shared is None or prepared.shared is None or prepared.shared.text == shared.before
             if same and self._desk.text(view) in (prepared.before, None):
                 return prepared
 
-    async def _prepare(self, view: RunView) -> Prepared:
+    async def _prepare(self, view: RunView, tidied: bool) -> Prepared:
         best = self._open_proposal(view)
         from stark_lsp.proposals.package_kernels import shared_path
         from stark_lsp.runs.formatting import proposed
@@ -265,7 +267,7 @@ class Proposals:
         mode, kernels = configuration.write_mode, configuration.kernels
         shared = self._server.documents.at(shared_path(view.path))
         opened = shared.text if shared is not None else None
-        edit = await asyncio.to_thread(proposed, run, best, before, mode, kernels, opened)
+        edit = await asyncio.to_thread(proposed, run, best, before, mode, kernels, opened, tidied=tidied)
         return Prepared(edit, document, before, shared)
 
     async def write_review(self, view: RunView) -> Path:

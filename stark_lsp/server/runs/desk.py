@@ -101,6 +101,7 @@ class Desk(Shown):
         BadInput
             The document or the class cannot be used.
         """
+        await self._server.settled()
         document = self._server.documents.get(uri)
         path = path_of(uri)
         if path is None:
@@ -298,6 +299,12 @@ class Desk(Shown):
             view.status = f"queued behind {', '.join(ahead)}" if ahead else "starting"
             await progress.begin(f"{view.status[:1].upper()}{view.status[1:]}, {spending.begins(view.run.model)}")
             async with self._turn:
+                if ahead and await asyncio.to_thread(_edited, view.problem, self.text(view)):
+                    # What a search for it as it was came to could not be accepted.
+                    view.phase, view.status = Phase.OVER, "edited while it waited"
+                    again = self.optimize(view.uri, view.problem.qualname)
+                    self._server.spawn(again, f"the run on {name}, edited while it waited,")
+                    return
                 view.phase = Phase.RUNNING
                 self._server.refresh_lenses()
                 begun = True
@@ -372,6 +379,20 @@ def _problem(path: str, text: str, qualname: str, configuration: Configuration) 
     from stark_lsp.discovery.problems import make_problem
 
     return make_problem(path, text, qualname, mode=configuration.mode, device=configuration.device)
+
+
+def _edited(problem: Problem, text: str | None) -> bool:
+    """Whether a class no longer is what it was when it was clicked; also where that cannot be told any more."""
+    from stark_lsp.discovery.syntax import parse
+    from stark_lsp.proposals.stale import StaleProposal, check_fresh
+
+    if text is None or text == problem.text:
+        return False
+    try:
+        check_fresh(problem, parse(text), text)
+    except (StaleProposal, SyntaxError):
+        return True
+    return False
 
 
 def _still_open(view: RunView) -> str:

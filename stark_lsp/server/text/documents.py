@@ -17,6 +17,7 @@ from lsprotocol import types
 
 from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.parsing import BOM
 from stark_lsp.core.status import InputSource
 from stark_lsp.server.text.positions import Place, Units, key_of, path_of
 
@@ -214,7 +215,7 @@ class Documents:
 def read_file(path: str) -> str | None:
     """Return the text of a file on disk with its own line ends, None if it is not there or not UTF-8.
 
-    Of a notebook that is the text of its code cells.
+    A byte order mark is left out, as in an editor's document. Of a notebook that is the text of its code cells.
     """
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -222,7 +223,7 @@ def read_file(path: str) -> str | None:
     except (OSError, UnicodeDecodeError):
         return None
     if not path.endswith(".ipynb"):
-        return text
+        return text.removeprefix(BOM)
     from stark_lsp.discovery.notebooks import text_of
 
     return text_of(text)

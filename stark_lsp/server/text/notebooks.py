@@ -46,6 +46,8 @@ class Notebook:
 
     document: Document
     cells: list[Cell] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+    """URIs of cells that were taken out: what was told of them is to be taken back."""
 
     def starts(self) -> Iterator[tuple[Cell, int]]:
         """Yield the cells, each with its first line."""
@@ -93,9 +95,11 @@ class Notebooks:
         return Place(document) if document is not None else None
 
     def shown_at(self, uri: str) -> list[str]:
-        """Return under which URIs the client shows a document: its own, or those of its cells."""
+        """Return under which URIs the client shows a document, or did: its own, or those of its cells."""
         notebook = self._open.get(key_of(uri))
-        return [uri] if notebook is None else [cell.uri for cell in notebook.cells]
+        if notebook is not None:
+            return [*(cell.uri for cell in notebook.cells), *notebook.gone]
+        return [] if uri.endswith(".ipynb") else [uri]  # lines of a notebook's cells are none of its file
 
     def location(self, uri: str, place: types.Range) -> types.Location:
         """Return a range of a document where the client shows it."""
@@ -130,6 +134,7 @@ class Notebooks:
             items |= {key_of(c.uri): types.TextDocumentItem(c.uri, "python", c.version, c.document.text)
                       for c in notebook.cells if key_of(c.uri) not in items}  # fmt: skip
             start, end = structure.array.start, structure.array.start + structure.array.delete_count
+            notebook.gone |= {cell.uri for cell in notebook.cells[start:end]}
             notebook.cells[start:end] = _cells(structure.array.cells or (), items)
         for content in cells.text_content or ():
             for cell in notebook.cells:
