@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +38,7 @@ def prepare(gradients: Backward, reference: Reference, case: Case) -> Step | Non
         return None
     reference.begin()
     try:
-        found = converted(copy.deepcopy(reference.module), arguments, DTYPE)
+        found = converted(modules.copied(reference.module), arguments, DTYPE)
         expected = compared(tensorfile.capture(found, gradients.device))
     except Exception:  # noqa: BLE001 - the user's class; nothing is asked of candidates then
         return None

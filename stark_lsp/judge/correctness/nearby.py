@@ -45,6 +45,8 @@ NOTHING = 0.5
 
 def moved(tensor: torch.Tensor, seed: int, autocast: str = "", growth: float = 1.0) -> torch.Tensor:
     """Return a tensor whose elements are moved by the last bits that count; `autocast` is what they are cast to."""
+    if tensor.dtype.is_complex:
+        return torch.view_as_complex(moved(torch.view_as_real(tensor.detach().resolve_conj()), seed, "", growth))
     if not tensor.dtype.is_floating_point:
         return tensor
     counts = getattr(torch, autocast) if autocast else tensor.dtype

@@ -299,7 +299,9 @@ def differentiable(arguments: Arguments) -> list[torch.Tensor]:
 
 
 def or_zeros(gradient: torch.Tensor | None, leaf: torch.Tensor) -> torch.Tensor:
-    """Return a gradient, zeros if nothing flowed into the leaf; always contiguous."""
+    """Return a gradient, zeros if nothing flowed into the leaf; always dense and contiguous."""
+    if gradient is not None and gradient.layout is not torch.strided:
+        gradient = gradient.to_dense()  # of an embedding that is `sparse`
     if gradient is None or gradient._is_zerotensor():  # which has no memory, as the second derivative of abs
         return torch.zeros_like(leaf, memory_format=torch.contiguous_format)
     return gradient.contiguous()

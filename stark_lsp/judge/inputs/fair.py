@@ -9,7 +9,7 @@ why, as behind a product those that a softmax is taken of, and all results are f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,16 +105,20 @@ class SpecialCases:
             *special.specials(arguments, names, fixed, size, ties=floating),
             *lengths.lengths(arguments),
         ]
+        missing: list[CaseKind] = []
         shorter = self._trial() if reference.mode == modules.TRAINING else screen
         for number, variant in enumerate(variants):
             first = shorter if variant.kind is CaseKind.LENGTH else screen
             if variant.screened and first is None:
+                missing.append(variant.kind)
                 continue
             if len(reference.special) >= room or watch.seconds() > SECONDS:
                 if room < MOST or len(reference.special) < room:
                     self._note_missing([variant.kind for variant in variants[number:]])
                 break
             self._try(variant, first if variant.screened else None)
+        if missing and reference.mode != modules.TRAINING:
+            reference.notes.append(f"Not checked with {_topics(missing)}: not to be tried in float64 on a CPU first.")
 
     def _try(self, variant: special.Special, screen: Exact | None) -> None:
         """Add the first alternative of a variant that is fair, and the first one before it that has to be finite."""
@@ -187,9 +191,9 @@ class SpecialCases:
 
     def _note_missing(self, kinds: list[CaseKind]) -> None:
         """Say what was not checked because the reference is large or slow, and its batch cannot be made smaller."""
-        missing = ", ".join(dict.fromkeys(TOPICS[kind] for kind in kinds))
         self.reference.notes.append(
-            f"The reference is large or slow, also with a smaller batch if it takes one: not checked with {missing}."
+            "The reference is large or slow, also with a smaller batch if it takes one: "
+            f"not checked with {_topics(kinds)}."
         )
 
     def _screen(self) -> Exact | None:
@@ -251,6 +255,8 @@ class SpecialCases:
             case.finite_alone = case.own_errors is None and variant.kind is CaseKind.LARGE
             if case.own_errors is None and not (case.finite_alone and _all_finite([*case.outputs.tensors, *results])):
                 return None
+        if variant.telling and not _telling(base.outputs.tensors, case.outputs.tensors):
+            return None
         if variant.settled and screen is not None:
             step = max(
                 (torch.finfo(one.dtype).eps for one in base.outputs.tensors if one.is_floating_point()), default=0.0
@@ -287,6 +293,18 @@ class SpecialCases:
                 f"The reference left the GPU unusable when it was tried with special inputs: {error}.",
                 "Leave special inputs out for it: --set special_inputs=false, or stark.evaluation in an editor.",
             ) from error
+
+
+def _topics(kinds: Sequence[CaseKind]) -> str:
+    return ", ".join(dict.fromkeys(TOPICS[kind] for kind in kinds))
+
+
+def _telling(before: Sequence[torch.Tensor], now: Sequence[torch.Tensor]) -> bool:
+    """Whether all that is another value now is NaN or infinite."""
+    return all(
+        one.shape == other.shape and bool(((one == other) | ~finite(other) | ((one != one) & (other != other))).all())
+        for one, other in zip(before, now)
+    )
 
 
 def _all_finite(tensors: list[torch.Tensor]) -> bool:

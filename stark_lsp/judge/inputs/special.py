@@ -39,10 +39,11 @@ LAST_BITS = {torch.float32: (torch.int32, 0xFFFF, 0x4AAA), torch.float64: (torch
 """By dtype: an integer of its size, the bits that bfloat16 leaves out, and what they become. All the ways of keeping
 fewer bits err by them, and always in one direction: cut off, rounded to 7 or 10 bits, or with a half put back."""
 PRODUCTS = (
-    "mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "linear", "addr", "cdist", "tensordot",
+    "mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "linear", "addr", "tensordot",
 )  # fmt: skip
 PRODUCT_PARTS = (
     "convolution", "conv", "attention", "fft", "linalg", "lstm", "gru", "rnn", "mkldnn", "cudnn", "matmul", "cumsum",
+    "cdist", "euclidean_dist",
 )  # fmt: skip
 
 
@@ -65,6 +66,9 @@ class Special(NamedTuple):
     """Whether it is also tried with other weights than the constructor gives."""
     beyond: bool = False
     """Whether the reference may look for rows that it does not have."""
+    telling: bool = False
+    """Whether it is one only where all that it changes is NaN or infinite: elsewhere a result is a choice, as a place
+    among equal values, or a whole number made of NaN."""
     settled: bool = False
     """Whether it is none where rounding on the way decides the results, as where all that is left is constants."""
 
@@ -90,24 +94,28 @@ def specials(
     size
         The user's batch, where `arguments` are a part of one.
     ties
-        Whether equal values may be among the inputs; not where the result says which is the first of them.
+        Whether equal values may be among the inputs; not where a whole number among the results may say which is the
+        first of them.
     """
     found = [*batches(arguments, size), *strided(arguments)]
-    floating = [tensor for tensor in modules.tensors_of(arguments) if tensor.dtype.is_floating_point]
+    numbers = [tensor for tensor in modules.tensors_of(arguments) if tensor.is_floating_point() or tensor.is_complex()]
+    floating = [tensor for tensor in numbers if tensor.is_floating_point()]
     alone = constants.variants(arguments, fixed)
+    ordered = operators is not None and has_order(operators, places=not ties)
     if floating:
-        scales = SCALES.get(floating[0].dtype, USUAL_SCALES)
+        edge = edges(arguments, operators is None or has_products(operators))
+        found.append(edge._replace(telling=True, again=False) if ordered or not ties else edge)
+    if numbers:
+        scales = SCALES.get(numbers[0].dtype, USUAL_SCALES)
         large = [(f"with inputs {scale:g} times as large", scaling(arguments, scale)) for scale in scales]
-        found += [
-            edges(arguments, operators is None or has_products(operators)),
-            Special(CaseKind.LARGE, large, again=True),
-        ]
+        found.append(Special(CaseKind.LARGE, large, again=True))
     found += [Special(CaseKind.VALUES, [variant]) for variant in alone]
     if floating:
+        found += [*signs(arguments), *(same_bits(arguments) if ties and operators and not ordered else ())]
+    if numbers:
+        zeros = [("with all inputs zero", scaling(arguments, 0.0))]
         found += [
-            *signs(arguments),
-            *(same_bits(arguments) if ties and operators is not None and not has_order(operators) else ()),
-            Special(CaseKind.EDGE, [("with all inputs zero", scaling(arguments, 0.0))], settled=True),
+            Special(CaseKind.EDGE, zeros, telling=ordered, settled=True),
             Special(
                 CaseKind.EDGE, [(f"with inputs {1 / TINY:g} times as small", scaling(arguments, TINY))], settled=True
             ),
@@ -115,9 +123,13 @@ def specials(
     return found
 
 
-def has_order(operators: set[str]) -> bool:
-    """Whether one of the operators looks for places by value, where it is a choice which of equal ones comes first."""
-    return any(part in operator for operator in operators for part in ORDER_PARTS)
+def has_order(operators: set[str], *, places: bool = False) -> bool:
+    """Whether one of the operators looks for places by value, where it is a choice which of equal ones comes first.
+
+    A pooling does if its places are among the results (`places`).
+    """
+    parts = (*ORDER_PARTS, "with_indices") if places else ORDER_PARTS
+    return any(part in operator for operator in operators for part in parts)
 
 
 def has_products(operators: set[str]) -> bool:
@@ -130,10 +142,10 @@ def has_products(operators: set[str]) -> bool:
 
 
 def scaling(arguments: Arguments, scale: float) -> Callable[[], Arguments]:
-    """Return what makes a variant with all floating inputs multiplied; infinities, as in masks, stay as they are."""
+    """Return what makes a variant with all inputs but whole numbers multiplied; infinities, as in masks, stay."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.dtype.is_floating_point:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor
         return torch.where(torch.isfinite(tensor), tensor * scale, tensor)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -80,7 +79,7 @@ class Exact:
             # The original never leaves its device.
             if self.state is not None:
                 self.state.put_back()
-            self._wide: Any = copy.deepcopy(self.module).to(self.device).double()
+            self._wide: Any = modules.copied(self.module).to(self.device)._apply(widen)
             self.state = State(self._wide, dict.fromkeys(self.state.values)) if self.state is not None else None
         except Exception as error:  # noqa: BLE001 - a class need not bear it; said in the notes
             self._wide = None

@@ -21,6 +21,16 @@ SOME = 64
 """Elements from which a random weight's size says how it is initialized."""
 
 
+def copied(module: Any) -> Any:
+    """Return a deep copy of a module, also where it keeps what it computed, as `self.attention = scores`.
+
+    Such a tensor is no leaf of its graph, and cannot be copied; the copy has its values. So it is with what
+    `torch.nn.utils.weight_norm` computes.
+    """
+    kept = [value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Tensor)]
+    return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept if not value.is_leaf})
+
+
 def used(module: Any, weights_dtype: str, autocast: str, device: str) -> Any:
     """Return a module as its caller uses it: converted as `module.to(torch.bfloat16)` does, called under autocast.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import os
 import time
@@ -130,7 +129,7 @@ class Original:
         dtype = CONVERTED[floating.pop()]
         try:
             with torch.no_grad():
-                modules.place(copy.deepcopy(module).to(getattr(torch, dtype)), self.device, self.mode)(*args, **kwargs)
+                modules.place(modules.copied(module).to(getattr(torch, dtype)), self.device, self.mode)(*args, **kwargs)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's class; as it is, it is called again
             self.unconverted = (
                 f"The inputs are {dtype}, but converted to that the class does not run ({first_line(error)}), so it is "

@@ -133,6 +133,7 @@ class Reference(Original):
         plain = seeds if trained is None else (seeds + 1) // 2
         for index in range(1, plain):
             self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, index)
+        examination.measure_sums()
         alike = [case.inputs_path for case in self.cases[1:2]]
         examine.refuse_constant(self, lambda: self._made(drawn.randrange(1 << 31)))
         unusual = fair.SpecialCases(self, examination) if special_inputs else None

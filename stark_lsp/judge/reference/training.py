@@ -52,19 +52,22 @@ def trained_state(module: Any) -> dict[str, torch.Tensor] | None:
     result = {}
     for key in sorted(state):
         value = state[key]
-        if key not in parameters | statistics or not value.is_floating_point() or not value.numel():
+        numbers = value.is_floating_point() or value.is_complex()
+        if key not in parameters | statistics or not numbers or not value.numel():
             result[key] = value
             continue
         # Tied weights stay tied.
         place = value.data_ptr()
         if place not in moved:
+            whole, value = value, torch.view_as_real(value) if value.is_complex() else value
             noise = torch.randn(value.shape, generator=generator, dtype=torch.float32)
             spread = float(value.float().std()) if value.numel() > 1 else 0.0
             if not spread > 1e-6:
                 spread = max(LEAST_SPREAD, OF_SIZE * abs(float(value.flatten()[0])))
                 noise.clamp_(-3.0, 3.0)  # what must be positive stays so
             step = SHARE * spread * noise
-            moved[place] = (value.float() + (step.abs() if key.endswith("running_var") else step)).to(value.dtype)
+            stepped = (value.float() + (step.abs() if key.endswith("running_var") else step)).to(value.dtype)
+            moved[place] = torch.view_as_complex(stepped) if whole.is_complex() else stepped
         result[key] = moved[place]
     return result if moved else None
 

@@ -299,7 +299,7 @@ class Desk(Shown):
             view.status = f"queued behind {', '.join(ahead)}" if ahead else "starting"
             await progress.begin(f"{view.status[:1].upper()}{view.status[1:]}, {spending.begins(view.run.model)}")
             async with self._turn:
-                if ahead and await asyncio.to_thread(_edited, view.problem, self.text(view)):
+                if len(ahead) > 0 and await asyncio.to_thread(_edited, view.problem, self.text(view)):
                     # What a search for it as it was came to could not be accepted.
                     view.phase, view.status = Phase.OVER, "edited while it waited"
                     again = self.optimize(view.uri, view.problem.qualname)
