@@ -63,6 +63,6 @@ async def test_what_stands_in_the_status_is_of_the_folder_of_the_file(tmp_path: 
     one, two = project(tmp_path / "one"), project(tmp_path / "two")
     folders = {one.parent: {"device": "cpu"}, two.parent: {"device": "cuda"}}
     async with session(published(), tmp_path / "state", {}, folders) as editor:
-        await editor.execute("stark.status")  # answered once the settings are there
+        await editor.execute("stark.dismiss")  # answered once the settings are there
         told = [await editor.own("stark/status", uri=uri_of(file)) for file in (one, two)]
         assert [each["device"] for each in told] == ["cpu", "cuda"]
