@@ -21,11 +21,15 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             hooks = {} if part is module else {key: dict(getattr(part, key)) for key in _STARK_HOOKS}
             names = [_stark_name(hook) for kind in hooks.values() for hook in kind.values()]
             owns = (part._parameters, part._buffers, part._modules)
-            has = sorted((key, one is None) for each in owns for key, one in each.items())
+            loose = {name: one for name, one in vars(part).items() if isinstance(one, torch.Tensor)}
+            has = sorted((key, one is None) for each in (*owns, loose) for key, one in each.items())
             told.append((path, kinds, {k: _stark_told(x) for k, x in plain.items()}, names, has))
             absent += [(each, key) for each in owns for key in each if each[key] is None]
             held.append(vars(part).items())
             watched.append({**_stark_told(plain, names=False), **hooks, "_modules": dict(part._modules)}.items())
+            # What the code may ask for by `hasattr` is registered later.
+            own = [] if type(part).__module__[:6] == "torch." else owns[:2]
+            held, watched = held + [each.keys() for each in own], watched + [frozenset(each) for each in own]
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
         right = right and not any("forward" in vars(part) for part in parts.values())
         found = _StarkFound((held, watched, None, None, [], [], list(map(len, held)), absent, id(module)))
@@ -44,13 +48,18 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
     weights, device = [getattr(part, kind).get(name) for part, kind, name in found[2]], getattr(x, "device", None)
     # Other weights, or other memory of the same ones, are looked at; other values are not.
     same = found[3] == device and all(map(operator.is_, weights, found[4]))
-    if not same or list(map(torch.Tensor.data_ptr, weights)) != found[5]:
+    if not same or _stark_memory(weights) != found[5]:
         usual = (torch.Tensor, torch.nn.Parameter)  # another kind may mean other numbers
         whole = all(type(w) in usual and w.device == device for w in weights)
         if not whole or [(w.shape, w.stride(), w.dtype) for w in weights] != list(made_for.values()):
             return None
-        found[3:6] = device, weights, list(map(torch.Tensor.data_ptr, weights))
+        found[3:6] = device, weights, _stark_memory(weights)
     return weights
+
+
+def _stark_memory(weights):
+    """Where they lie and how: `weight.data = weight.data.t()` begins at the same place."""
+    return [list(map(ask, weights)) for ask in (torch.Tensor.data_ptr, torch.Tensor.stride, torch.Tensor.numel)]
 
 
 _STARK_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

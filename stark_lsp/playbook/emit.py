@@ -206,6 +206,9 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str, user: Use
         asked += [f"{node.target}.dim() != {len(node.meta.shape)}" for node in inputs]
     if graph.read_dtype:
         asked += [f"{node.target}.dtype != {torch}.{node.meta.dtype}" for node in inputs]
+    made = any(node.op == "call" and not any(node.refs()) for node in graph.nodes)
+    if made or any("float" not in node.meta.dtype for node in inputs):
+        conditions.append(f"{torch}.get_default_dtype() is not {graph.default_dtype.replace('torch', torch)}")
     # What only stands for a tensor is not asked.
     kinds = [f"type({node.target}) not in ({torch}.Tensor, {torch}.nn.Parameter)" for node in inputs]
     return [*conditions, *(kinds if asked else []), *asked]

@@ -206,6 +206,8 @@ class Graph:
     overhead_ms: float
     training: bool
     read_dtype: bool
+    default_dtype: str = "torch.float32"
+    """What PyTorch made of numbers without a dtype, such as `torch.arange(8) / 8`."""
 
     def meta(self, ref: Ref) -> Meta:
         """What is known of a tensor."""
@@ -331,6 +333,7 @@ def read_graph(data: dict[str, Any], eager_ms: float | None = None) -> Graph:
         overhead_ms=data["overhead_ms"],
         training=data["training"],
         read_dtype=data["read_dtype"],
+        default_dtype=data.get("default_dtype", "torch.float32"),
     )
 
 

@@ -299,7 +299,12 @@ def test_settings_that_cannot_be_read_again_stay(client: RawClient) -> None:
     client.tell(types.WORKSPACE_DID_CHANGE_CONFIGURATION, {"settings": None})
     failed = {"code": INTERNAL, "message": "the Python extension did not start"}
     client.send({"id": settings_asked(client, 2), "error": failed})
+    deadline = time.monotonic() + 60
+    while not any("refused workspace/configuration" in str(one["params"]) for one in client.told if "params" in one):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert model() == "playbook"
     client.tell(types.WORKSPACE_DID_CHANGE_CONFIGURATION, {"settings": None})
     client.send({"id": settings_asked(client, 3), "result": [None]})
-    assert model() == "auto"
+    while model() != "auto":
+        assert time.monotonic() < deadline

@@ -220,3 +220,109 @@ def test_tensors_of_numbers_that_nobody_asks_for_are_refused(held: str, bench: C
     text = NUMBERS.replace("self.pairs = [", f"self.held = {held}\n        self.pairs = [")
     with pytest.raises(CannotEmit, match="a constant"):
         write(bench(text))
+
+
+BLOCKS = f"""{HEAD}class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.out = nn.LayerNorm(32), nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x):
+        h = torch.tanh(self.up(self.norm(x)))
+        if hasattr(self, "adapter"):
+            h = h + h @ self.adapter
+        if getattr(self, "gamma", None) is not None:
+            h = h * self.gamma
+        return x + torch.sigmoid(self.out(h))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(Block(), Block(), Block())
+
+    def forward(self, x):
+        return torch.tanh(self.blocks(x) * 1.5)
+
+
+def get_inputs():
+    return [torch.randn(16, 32)]
+"""
+
+
+def _transposed(part: Any) -> None:
+    part.out.weight.data = part.out.weight.data.t()
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["called before", "not called"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        _transposed,
+        lambda part: part.register_parameter("adapter", torch.nn.Parameter(torch.eye(32))),
+        lambda part: part.register_buffer("gamma", torch.linspace(0, 2, 32)),
+        lambda part: setattr(part, "gamma", torch.linspace(0, 2, 32)),
+    ],
+    ids=["a weight transposed", "an adapter", "a buffer", "a tensor"],
+)
+def test_what_a_part_comes_to_have_is_seen(
+    change: Callable[[Any], object], first: bool, bench: Callable[..., Bench]
+) -> None:
+    """Where the parts are too many to be said by name."""
+    made = write(bench(BLOCKS))
+    (x,) = made.one.inputs
+    if first:
+        with made.by_kernels(), torch.no_grad():
+            close(made.one.model(x), made.new(x))
+    for model in (made.one.model, made.new):
+        change(model.blocks[1])
+    with made.by_kernels(False), torch.no_grad():
+        close(made.one.model(x), made.new(x))
+
+
+INTEGERS = f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x / 255 - 0.5).cumsum(0)
+
+
+def get_inputs():
+    return [torch.randint(0, 255, (32, 64))]
+"""
+
+
+def test_another_default_dtype_is_seen(bench: Callable[..., Bench]) -> None:
+    made = write(bench(INTEGERS))
+    with made.by_kernels():
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        with made.by_kernels(False):
+            close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+    finally:
+        torch.set_default_dtype(before)
+
+
+ADJACENT = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(16, 16)
+
+    def forward(self, adj, x):
+        return F.relu(adj @ torch.tanh(self.lin(x))) + 1
+
+
+def get_inputs():
+    return [torch.rand(24, 24), torch.randn(24, 16)]
+"""
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+def test_a_sparse_input_is_left_to_the_own_forward(bench: Callable[..., Bench]) -> None:
+    made = write(bench(ADJACENT))
+    adj, x = made.one.inputs
+    with made.by_kernels(), torch.no_grad():
+        close(made.one.model(adj, x), made.new(adj, x))
+    for sparse in (adj.to_sparse_csr(), adj.to_sparse()):
+        with made.by_kernels(False), torch.no_grad():
+            close(made.one.model(sparse, x), made.new(sparse, x))

@@ -45,7 +45,9 @@ async def test_a_class_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch
     monkeypatch.setattr(problems, "make_problem", work)
     # Settings are read for a folder of the workspace, which is known once a client has spoken.
     monkeypatch.setattr("stark_lsp.server.runs.desk.settings_folder", lambda server, path: None)
-    desk = Desk(StarkServer())
+    server = StarkServer()
+    server.configured.set()
+    desk = Desk(server)
     with pytest.raises(BadInput, match="Released by the event loop"):
         await asyncio.gather(desk.optimize(uri_of(file), "Model"), release(work))
 

@@ -113,8 +113,9 @@ def digest(module: torch.nn.Module, mode_matters: bool) -> str:
 
 
 def _named(part: torch.nn.Module) -> list[tuple[str, bool]]:
-    """Return the names of what is registered on a part, and whether it is missing."""
-    held = {**part._parameters, **part._buffers, **part._modules}
+    """Return the names of what is registered on a part, or a tensor that is not, and whether it is missing."""
+    loose = {name: one for name, one in vars(part).items() if isinstance(one, torch.Tensor)}
+    held = {**part._parameters, **part._buffers, **part._modules, **loose}
     return sorted((name, one is None) for name, one in held.items())
 
 

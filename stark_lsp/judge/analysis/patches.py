@@ -62,6 +62,10 @@ class Leaf:
         }
 
 
+def _is_of_torch(cls: type) -> bool:
+    return cls.__module__.startswith("torch.")
+
+
 def is_leaf(module: torch.nn.Module) -> bool:
     """Whether a module counts as one operation."""
     return type(module).__module__.startswith("torch.nn.") and not isinstance(module, CONTAINERS)
@@ -118,7 +122,7 @@ def tied(root: torch.nn.Module) -> list[tuple[str, str]]:
 
 @dataclass(eq=False)
 class Attributes:
-    """Notes the numbers, switches and texts the code reads from the user's modules."""
+    """Notes the numbers, switches and texts the code reads from modules, those of torch.nn among them."""
 
     recorder: Recorder
     paths: dict[int, str]
@@ -167,10 +171,12 @@ class Attributes:
         """Return a part or tensor that the code reads, or the None in its place; where it decides, its class counts."""
         if value is None:
             return self.seen(module, name, value)
-        path = self.paths.get(id(module))
-        this = rf"self\.{re.escape(name)}"
+        path, cls = self.paths.get(id(module)), type(module)
+        # Of a part of torch.nn the code of those that hold it asks: `if self.up.bias is None`.
+        readers, parts = (self._classes, r"(?:\.\w+|\[[^]]*\])+") if _is_of_torch(cls) else ({cls}, "")
+        this = rf"self{parts}\.{re.escape(name)}"
         decides = rf"\b(if|not|and|or) {this}\b|\b{this} is\b|\({this},"
-        if path is not None and re.search(decides, _source(type(module))):  # type: ignore[arg-type]
+        if path is not None and any(re.search(decides, _source(reader)) for reader in readers):
             self.read[f"type({path}.{name}).__name__"] = type(value).__name__
         return value
 
@@ -229,10 +235,11 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
     """Record calls of modules, reads of their attributes, `range` and `math` on tracked numbers."""
     with contextlib.ExitStack() as undo:
         _patch_calls(attributes, undo)
-        classes = {type(module) for module in root.modules() if not type(module).__module__.startswith("torch.")}
+        classes = {type(module) for module in root.modules()}
         for cls in classes:
             _patch_methods(cls, attributes, undo)
-        for namespace in {id(n): n for n in map(globals_of, classes)}.values():
+        users = [cls for cls in classes if not _is_of_torch(cls)]
+        for namespace in {id(n): n for n in map(globals_of, users)}.values():
             _patch_range(namespace, undo)
         for name, function in list(vars(math).items()):
             if callable(function) and not name.startswith("_"):

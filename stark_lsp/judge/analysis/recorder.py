@@ -44,6 +44,8 @@ class Recorder(TorchFunctionMode):
         self.nodes: list[dict[str, Any]] = []
         self.guards: list[dict[str, Any]] = []
         self.read_dtype = False
+        self.dtypes: dict[str, str] = {}
+        """Dtypes of the module's own tensors that the code reads, by expression."""
         self.module_stack: list[str] = []
         """Expressions of the user's modules being run, outermost first."""
         self._tensors: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
@@ -137,6 +139,8 @@ class Recorder(TorchFunctionMode):
                 return (device,)
             if name in ("Tensor.dtype.get", "torch.is_floating_point", "Tensor.is_floating_point", "torch.result_type"):
                 self.read_dtype = True
+                if (known := self._constants.get(id(tensor))) is not None and known[1].startswith("self."):
+                    self.dtypes[f"str({known[1]}.dtype)"] = str(tensor.dtype)
             if name.endswith(".get") and not isinstance(getattr(tensor, name.split(".")[1], None), torch.Tensor):
                 return (getattr(tensor, name.split(".")[1]),)
         return None

@@ -87,9 +87,10 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "nodes": recorder.nodes,
         "output": output,
         "guards": recorder.guards,
-        "attributes": {**attributes.read, **attributes.constants()},
+        "attributes": {**attributes.read, **recorder.dtypes, **attributes.constants()},
         "modules": attributes.followed,
         "read_dtype": recorder.read_dtype,
+        "default_dtype": str(torch.get_default_dtype()),
     }
 
 

@@ -27,7 +27,7 @@ def _stark_run(kernels, form, inputs, weights, made_for, capability, held=()):
     """What kernels compute, with the gradients of the PyTorch form; None where they were not made for what is given."""
     tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
 {sizes}    for x, one in zip(tensors, made_for.values()):
-        usual = type(x) in (torch.Tensor, torch.nn.Parameter) and x.device == device
+        usual = type(x) in (torch.Tensor, torch.nn.Parameter) and x.device == device and x.layout is torch.strided
         if not usual or (x.shape, x.stride(), x.dtype) != one:
             return None
     if device.type != "{device}" or {autocast}{capability} != capability:
