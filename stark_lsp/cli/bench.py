@@ -160,7 +160,7 @@ def _bench(args: argparse.Namespace) -> int:
     entries = select(discover(suite), suite, levels=levels, subset=args.subset)
     planned = cells(entries, wanted(args))
     crew = _crew(args, entries, out / campaign.CELLS)
-    screen = console.make()
+    screen = console.make(unread=True)
     console.line(screen, f"STARK: {len(entries)} problems of {console.short_path(suite)}, {len(planned)} runs", "bold")
     drawn = dict.fromkeys(entry.drawn for entry in entries if entry.drawn)
     if drawn:

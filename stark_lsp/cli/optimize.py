@@ -26,7 +26,7 @@ from stark_lsp.cli.terminal.documents import Document
 from stark_lsp.cli.terminal.failures import Log
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.run import Run
-from stark_lsp.core.status import DeviceChoice, Limit, Mode, WriteMode
+from stark_lsp.core.status import Decision, DeviceChoice, Limit, Mode, WriteMode
 from stark_lsp.runs.session import RunSession
 from stark_lsp.store import RunStore
 
@@ -76,7 +76,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     if args.json == "-" and args.diff and args.quiet:
         raise BadInput("Both --json - and --diff --quiet write to standard output.", cure="Give --json a file name.")
     run_options = options.run_options(args)
-    out = console.make(to_stderr=args.json == "-", quiet=args.quiet)
+    out = console.make(to_stderr=args.json == "-", quiet=args.quiet, unread=True)
     file, qualname = documents.target(args.target)
     document, problem = documents.problem(file, qualname, mode=Mode(args.mode), device=DeviceChoice(args.device))
     if args.write:
@@ -106,7 +106,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     result.write(results.of_run(ended, nodes, store))
     report = _report(args, store, ended)
     if best is not None:
-        _offer(args, out, document, session)
+        _offer(args, out, document, session, store)
     console.line(out, report, "dim")
     return failures.NOTHING_FASTER if best is None else failures.OK
 
@@ -122,7 +122,7 @@ def _say_what_is_resumed(out: Console, session: RunSession) -> None:
         out.print("There is no unfinished run on this class as it is now; this is a new one.", style="dim")
 
 
-def _offer(args: argparse.Namespace, out: Console, document: Document, session: RunSession) -> None:
+def _offer(args: argparse.Namespace, out: Console, document: Document, session: RunSession, store: RunStore) -> None:
     """Show the proposal and write it if that was asked for."""
     assert session.best is not None
     mode = WriteMode(args.write or "beside")
@@ -140,6 +140,7 @@ def _offer(args: argparse.Namespace, out: Console, document: Document, session: 
         # What was changed elsewhere in the file meanwhile stays.
         now = documents.read(document.path)
         proposal.write(out, session.run, proposal.make(session.run, session.best, now, mode))
+        store.decide(session.id, Decision.ACCEPTED)
     except Fault:
         console.line(out, f"It is not lost: stark-lsp runs apply {session.id} writes it later.", "dim")
         raise

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stark_lsp.core.editing import split_lines
+from stark_lsp.discovery.syntax import blocks
 
 NEW_NAME = "ModelNew"
 OLD_FORWARD = "_forward_pytorch"
@@ -72,9 +73,10 @@ def _last_class(body: list[ast.stmt], name: str) -> ast.ClassDef | None:
     for statement in body:
         if isinstance(statement, ast.ClassDef) and statement.name == name:
             found = statement
-        elif isinstance(statement, (ast.If, ast.Try, ast.With)):
-            inner = [*statement.body, *getattr(statement, "orelse", [])]
-            found = _last_class(inner, name) or found
+        elif not isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            # A fallback stands behind `except ImportError`.
+            for inner in blocks(statement):
+                found = _last_class(inner, name) or found
     return found
 
 

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.editing import Replacement, apply_edits
 from stark_lsp.core.errors import Fault
+from stark_lsp.core.parsing import last_name
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import KernelPlace, WriteMode
 from stark_lsp.discovery.imports import import_edits
 from stark_lsp.discovery.layout import LineEdit, indent_of, indented, replacements
 from stark_lsp.discovery.place import Place, comment_top, end_with_comments, places
-from stark_lsp.discovery.syntax import BOM, check_compiles, first_line, last_line, parse, split_lines
+from stark_lsp.discovery.syntax import BOM, check_compiles, first_line, last_line, parse, split_lines, targets
 from stark_lsp.proposals.accepted import Accepted, cut, find_accepted, nested_in
 from stark_lsp.proposals.annotations import quoted
 from stark_lsp.proposals.bindings import Bindings, bindings_of
@@ -136,6 +137,43 @@ def _check(problem: Problem, before: str, after: str, original: ast.ClassDef) ->
         ) from error
 
 
+def _left_out(original: ast.ClassDef, new: ast.stmt) -> list[str]:
+    """Return what others can see of a class that the one in its place has not: bases, decorators, public names."""
+    bases = {last_name(base) for base in getattr(new, "bases", ())}
+    if not isinstance(new, ast.ClassDef) or original.name in bases:
+        return []
+    decorators = {ast.dump(one) for one in new.decorator_list}
+    return [
+        *(f"its base {ast.unparse(base)}" for base in original.bases if last_name(base) not in bases),
+        *(f"@{ast.unparse(one)}" for one in original.decorator_list if ast.dump(one) not in decorators),
+        *(name for name in _public(original) if name not in _public(new)),
+    ]
+
+
+def _unregistered(text: str) -> tuple[str, list[str]]:
+    """Return a class without decorators such as `@register("block")`, under whose name there is the original."""
+    lines, node = split_lines(text), parse(text).body[0]
+    found = [
+        one
+        for one in getattr(node, "decorator_list", ())
+        if isinstance(one, ast.Call) and any(isinstance(getattr(arg, "value", None), str) for arg in one.args)
+    ]
+    gone = {row for one in found for row in range(one.lineno - 1, one.end_lineno or one.lineno)}
+    return "\n".join(line for row, line in enumerate(lines) if row not in gone), [
+        f"@{ast.unparse(one)}" for one in found
+    ]
+
+
+def _public(node: ast.ClassDef) -> dict[str, None]:
+    found: dict[str, None] = {}
+    for statement in node.body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found[statement.name] = None
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            found |= dict.fromkeys(one.id for one in targets(statement) if isinstance(one, ast.Name))
+    return {name: None for name in found if not name.startswith("_")}
+
+
 class _Builder:
     """The edits for one document."""
 
@@ -183,7 +221,7 @@ class _Builder:
         edits = [*(cut(self.lines, node) for node in gone), *self._head(plan)]
         indent = indent_of(self.lines[first_line(anchor)])
         room = 1 if inside or indent else 2
-        body = self._class_lines(plan, indent)
+        body = self._class_lines(plan, indent, registered=False)
         if inside:
             edits.extend(self._kernels_before(plan, qualname, place.outer))
         else:
@@ -204,6 +242,13 @@ class _Builder:
                 line=node.lineno,
             )
         itself = next((found for found in self.accepted if found.place.node is node), None)
+        if left_out := _left_out(node, parse(self.pieces.new_class.text).body[0]):
+            raise Fault(
+                f"the proposal leaves out {', '.join(left_out)} of {node.name}, which other code may use.",
+                cure="Write it beside the class.",
+                path=self.problem.path,
+                line=node.lineno,
+            )
         gone = itself.unused_kernels(self.tree) if itself is not None else ()
         removed = gone if place.nested else (*gone, node)
         bindings = self._bindings(removed, min(first_line(part) for part in (*gone, place.outer)), place.nested)
@@ -298,9 +343,14 @@ class _Builder:
         text = joined([(piece, self._text(piece, plan)) for piece in plan.inserted])
         return [f"{indent}{kernels_comment(qualname)}", *indented(text, indent), *[""] * room]
 
-    def _class_lines(self, plan: InsertionPlan, indent: str) -> list[str]:
+    def _class_lines(self, plan: InsertionPlan, indent: str, *, registered: bool = True) -> list[str]:
         comment = [f"{indent}{line}" for line in (*split_lines(self.comment), str(self.mark(UNKNOWN)))]
-        return [*comment, *indented(self._text(self.pieces.new_class, plan), indent)]
+        text = self._text(self.pieces.new_class, plan)
+        if not registered:
+            text, left = _unregistered(text)
+            self.notes += [f"{one} stands above {self.place.node.name} alone: a second class would take its name there."
+                           for one in left]  # fmt: skip
+        return [*comment, *indented(text, indent)]
 
     def _text(self, piece: Piece, plan: InsertionPlan) -> str:
         return rename(quoted(piece.text) if self.quote else piece.text, plan.names)

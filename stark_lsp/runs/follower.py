@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from stark_lsp.core.errors import Fault
@@ -10,6 +11,8 @@ from stark_lsp.core.steering import Course, Steering, SteeringKind, course
 from stark_lsp.runs.time_limit import event_or
 from stark_lsp.store import RunStore
 
+SIGN_S = 10.0
+"""Seconds between two signs of life; one small write each. Another host cannot see whether this process runs."""
 LOOK_S = 0.5
 """Seconds between two looks into the store; one small query each."""
 
@@ -81,10 +84,13 @@ class SteeringFollower:
 
     async def follow(self) -> None:
         """Take what comes, until cancelled."""
-        trouble = ""
+        trouble, signed = "", -SIGN_S
         while True:
             try:
                 await self.catch_up()
+                if time.monotonic() - signed >= SIGN_S:
+                    await asyncio.to_thread(self._store.touch, self._run_id)
+                    signed = time.monotonic()
                 trouble = ""
             except Fault as fault:
                 if str(fault) != trouble:

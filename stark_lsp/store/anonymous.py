@@ -15,7 +15,7 @@ from typing import Any
 
 from stark_lsp.agents.models.secret import VARIABLES
 
-_KEY = re.compile(r"sk-(?:ant|proj|or|svcacct)-[0-9A-Za-z_-]{16,}")
+_KEY = re.compile(r"sk-(?:(?:ant|proj|or|svcacct)-[0-9A-Za-z_-]{16,}|[0-9A-Za-z]{40,})")
 _REMOVED = "[key removed]"
 _HOME = re.compile(r"/(?:home|Users)/[^/]+|/root")
 _SHORTEST_KEY = 8
@@ -57,7 +57,8 @@ def _folders(document: dict[str, Any]) -> Iterator[str]:
         yield from (one for one in above if one.count("/") > 1)
         yield from _HOME.findall(path)[:1]
     for interpreter in _interpreters(document):
-        yield str(PurePosixPath(interpreter).parent)
+        # Messages name what lies beside `bin` as well.
+        yield from (str(one) for one in PurePosixPath(interpreter).parents if str(one).count("/") > 1)
         yield from _HOME.findall(interpreter)[:1]
 
 

@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 STALE_AFTER_S = 24 * 3600.0
 """A run that another host or container owns counts as given up when nothing was written for so long."""
 
+SILENT_S = 60.0
+"""Seconds without a sign of life after which such a run may be gone on with; its process gives one every few."""
+
 MOST_TOKENS = 10**12
 """More than any call has; a service that claims more is taken to claim this, so that sums stay in range."""
 
@@ -65,7 +68,10 @@ def insert(connection: sqlite3.Connection, table: str, values: Mapping[str, Any]
 
 def find_run(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row | None:
     """Return the row of a run, None if there is none."""
-    cursor = connection.execute("SELECT * FROM runs WHERE id = ?", (plain(run_id),))
+    cursor = connection.execute(
+        "SELECT *, (SELECT touched FROM states WHERE run_id = runs.id) AS touched FROM runs WHERE id = ?",
+        (plain(run_id),),
+    )
     cursor.row_factory = sqlite3.Row
     row: sqlite3.Row | None = cursor.fetchone()
     return row
@@ -182,9 +188,12 @@ def owner_of(row: sqlite3.Row) -> Owner | None:
 
 
 def owner_lives(row: sqlite3.Row) -> bool:
-    """Whether the run is under way in a process that certainly still runs."""
+    """Whether the run is under way in a process that still runs: on another host, one that gave a sign of life."""
     owner = owner_of(row)
-    return row["state"] in UNDER_WAY and owner is not None and liveness(owner) is Liveness.ALIVE
+    if row["state"] not in UNDER_WAY or owner is None:
+        return False
+    state = liveness(owner)
+    return state is Liveness.ALIVE or (state is Liveness.UNKNOWN and time.time() - (row["touched"] or 0.0) < SILENT_S)
 
 
 def resumable(row: sqlite3.Row, budget: Budget | None) -> bool:

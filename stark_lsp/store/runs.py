@@ -9,6 +9,7 @@ their own (`exchanges`, `steerings`).
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Collection, Iterable
@@ -34,6 +35,8 @@ from stark_lsp.store.owner import this_process
 from stark_lsp.store.steerings import Steerings
 from stark_lsp.store.steerings import write as write_steering
 from stark_lsp.store.whereabouts import Waiting
+
+_log = logging.getLogger(__name__)
 
 _Runs = list[Run]  # inside RunStore, `list` is its method
 
@@ -206,6 +209,11 @@ class RunStore:
         runs = (rows.read(wire, Run, f"run {run_id} in {self.path}") for run_id, wire in found)
         return [run for run in runs if run is not None]
 
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of all runs, those that cannot be read included."""
+        with self._database.read() as connection:
+            return tuple(run_id for (run_id,) in connection.execute("SELECT id FROM runs ORDER BY rowid"))
+
     def get(self, run_id: str) -> Run:
         """Return a run without its nodes.
 
@@ -286,14 +294,15 @@ class RunStore:
         run_id
             Only this run.
         """
-        found = None
+        found = []
         with self._database.read() as connection:
             for each, _, here in whereabouts.rows_at(connection, problem.path, {problem.qualname}):
                 if run_id not in (None, each):
                     continue
                 cursor = connection.execute(
                     "SELECT *, EXISTS (SELECT 1 FROM nodes WHERE run_id = runs.id AND parent IS NOT NULL)"
-                    " OR EXISTS (SELECT 1 FROM exchanges WHERE run_id = runs.id) AS begun FROM runs WHERE id = ?",
+                    " OR EXISTS (SELECT 1 FROM exchanges WHERE run_id = runs.id) AS begun,"
+                    " (SELECT touched FROM states WHERE run_id = runs.id) AS touched FROM runs WHERE id = ?",
                     (each,),
                 )
                 cursor.row_factory = sqlite3.Row
@@ -301,9 +310,15 @@ class RunStore:
                 if model not in (None, row["model"]) or not rows.resumable(row, budget):
                     continue
                 if whereabouts.is_on(row, problem, here):
-                    found = each
-                    break
-        return None if found is None else self.load(found)
+                    found.append(each)
+        for each in found:
+            try:
+                return self.load(each)
+            except Fault as fault:
+                if run_id is not None:
+                    raise
+                _log.warning("%s It is passed over.", fault)
+        return None
 
     def delete(self, run_id: str) -> None:
         """Delete a run with its nodes, exchanges, losses and steering, and its notes; rejections are kept.
@@ -371,6 +386,12 @@ class RunStore:
         with self._database.write() as connection:
             rows.require(connection, run_id)
             rows.touch(connection, run_id, rng_state)
+
+    def touch(self, run_id: str) -> None:
+        """Give a sign of life of a run, if it is in the store."""
+        with self._database.write() as connection:
+            if rows.find_run(connection, run_id) is not None:
+                rows.touch(connection, run_id, None)
 
     # --- rejections --------------------------------------------------------------------------------
 

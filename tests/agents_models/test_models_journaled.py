@@ -181,3 +181,20 @@ async def test_parallel_questions_hold_the_limit_together(serve: Any, connect: A
     assert any(isinstance(one, BudgetSpent) for one in results)
     assert len(journal.exchanges) >= 2
     assert purse.spend.usage.total <= worst * 2
+
+
+async def test_a_price_for_long_inputs_is_asked_of_each_call_by_itself() -> None:
+    """A try that was lost and the answer may together be as long as neither was."""
+    prices = Prices({"tiered": Price(1.0, 1.0, 1.0, 1.0, above=100_000, long=Price(9.0, 9.0, 9.0, 9.0))})
+
+    class Tiered:
+        name = "tiered"
+
+        async def ask_metered(self, asked: Any, meter: Any) -> Answer:
+            await meter.lost(Usage(input_tokens=75_000, output_tokens=10))
+            usage = Usage(input_tokens=75_000, output_tokens=1000)
+            return Answer(StopReason.COMPLETE, text="x", usage=usage, model="tiered")
+
+    journal, purse = MemoryJournal(), Purse(Budget(), prices)
+    await JournaledModel(Tiered(), journal, purse).ask(question())  # type: ignore[arg-type]
+    assert journal.exchanges[0].dollars == pytest.approx(purse.spend.dollars)

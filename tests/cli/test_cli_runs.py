@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 from cli_cases import CHAIN, begin, here, write
 from cli_runs import finished_run
 
-from stark_lsp.core.status import Decision
+from stark_lsp.core.status import Decision, DeviceChoice
+from stark_lsp.discovery.problems import make_problem
 from stark_lsp.store import RunStore
 
 Place = tuple[Path, Path]
@@ -82,6 +84,32 @@ def test_a_run_whose_class_changed_says_so(place: Place, capsys: pytest.CaptureF
     assert '+        return torch.nn.functional.gelu(x, approximate="tanh")' in done.stdout
     assert "edited since the run began" in done.stdout
     assert "runs apply" not in done.stdout
+
+
+def test_an_applied_proposal_decides_on_the_class(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    path, state = place
+    store = RunStore(state / "runs.sqlite3")
+    other, nodes = finished_run(path, "2222aaaa")
+    store.create(other)
+    for node in nodes.values():
+        store.put_node(other.id, node)
+    store.update(other)
+    assert here(capsys, "runs", "apply", "1f3a", state=state, cwd=path.parent).returncode == 0
+    held = {run.id: run.decision for run in store.list()}
+    assert (held["1f3a77c0"], held["2222aaaa"]) == (Decision.ACCEPTED, Decision.KEPT)
+
+
+def test_a_run_of_a_later_version_is_passed_over_and_deleted(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    path, state = place
+    with sqlite3.connect(state / "runs.sqlite3") as connection:
+        connection.execute("UPDATE runs SET wire = json_set(wire, '$.later', 1), state = 'cancelled'")
+    store = RunStore(state / "runs.sqlite3")
+    problem = make_problem(str(path), CHAIN, "Model", device=DeviceChoice.CPU)
+    assert store.list() == []
+    assert store.latest_resumable(problem) is None
+    assert "Deleted 1 run." in here(capsys, "runs", "delete", "1f3a", state=state).stdout
+    assert "Deleted 1 run." in here(capsys, "runs", "delete", "--all", "--yes", state=state).stdout
+    assert store.ids() == ()
 
 
 @pytest.mark.parametrize("mode", ["beside", "replace", "module"])

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,21 @@ def test_resuming_where_nothing_is_unfinished_begins_anew_and_says_so(tmp_path: 
 def test_being_told_to_end_before_anything_was_finished_says_so(tmp_path: Path) -> None:
     write(tmp_path, "gate.py", CHAIN)
     assert "Stopped. No attempt was finished." in told_to_end(search(tmp_path))
+
+
+def test_a_hang_up_that_is_ignored_ends_nothing(tmp_path: Path) -> None:
+    """As `nohup` has it."""
+    program = (
+        "import asyncio, signal, sys\n"
+        "from stark_lsp.cli.terminal import driver\n"
+        "async def work():\n    print('begun', flush=True)\n    await asyncio.sleep(1.0)\n"
+        "    return 'came to its end'\n"
+        "print(driver.until_stopped(work()).value)\n"
+    )
+    process = subprocess.Popen(
+        ["nohup", sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGHUP)
+    assert process.communicate(timeout=30)[0] == "came to its end\n"

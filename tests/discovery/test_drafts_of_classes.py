@@ -105,3 +105,13 @@ def test_nonsense_in_the_file_is_no_error() -> None:
         "    for i, (j, k) in enumerate(zip(x)): x = self.d(x)[i]\n    return self.forward(x)\n"
     )
     assert "def get_inputs" in make_stub(text, "Block").text(make_stub(text, "Block").draft)
+
+
+def test_numbers_of_layers_and_classes_are_numbers() -> None:
+    text = (
+        f"{HEAD}class GPT(nn.Module):\n  def __init__(self, n_embd, n_layer, block_size, num_class: int, norm_layer):\n"
+        "    super().__init__()\n    self.l = nn.Linear(n_embd, num_class)\n  def forward(self, x): return self.l(x)\n"
+    )
+    init = {argument.name: argument.value.text for argument in make_stub(text, "GPT").draft.init}
+    assert (init["n_layer"], init["block_size"], init["num_class"]) == ("2", "1024", "10")
+    assert init["norm_layer"] == "nn.LayerNorm"

@@ -72,3 +72,12 @@ def test_anchors_and_quotes_are_the_lines_that_python_counts(comment: str, blank
     lines = UserLines(problem)
     assert lines.lines[problem.class_span.start] == "class Act(nn.Module):"
     assert "\n".join([*lines.lines, ""]) == text
+
+
+def test_a_fallback_of_an_import_is_found() -> None:
+    text = (
+        "import torch.nn as nn\n\ntry:\n    from apex.normalization import FusedRMSNorm as Norm\n"
+        "except ImportError:\n\n"
+        "    class Norm(nn.Module):\n        def forward(self, x):\n            return x * 2\n"
+    )
+    assert find_user_class(text, "Norm").node.lineno == 7

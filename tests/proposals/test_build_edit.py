@@ -296,6 +296,63 @@ def test_other_classes_get_their_own_new_name() -> None:
     assert "super(NetNew, self)" in preview
 
 
+WHOLE = """\
+import torch.nn as nn
+
+
+def register(cls):
+    return cls
+
+
+class Base(nn.Module):
+    pass
+
+
+@register
+class Model(Base):
+    expansion: int = 4
+
+    @classmethod
+    def build(cls):
+        return cls()
+
+    def _helper(self, x):
+        return x
+
+    def forward(self, x):
+        return self._helper(x) * 2
+
+
+def get_inputs():
+    return [1]
+"""
+
+
+def test_a_proposal_that_leaves_out_what_others_use_takes_nobodys_place() -> None:
+    alone = "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return x + x\n"
+    with pytest.raises(Fault) as trouble:
+        build(WHOLE, alone, WriteMode.REPLACE)
+    said = str(trouble.value)
+    assert all(word in said for word in ("its base Base", "@register", "build", "expansion", "Write it beside"))
+    assert "_helper" not in said
+    assert "class ModelNew" in build(WHOLE, alone).preview
+    whole = WHOLE.replace("class Model(", "class ModelNew(").replace("self._helper(x) * 2", "x + x")
+    assert "return x + x" in build(WHOLE, whole, WriteMode.REPLACE).preview
+
+
+def test_a_class_beside_is_not_registered_under_the_name_of_the_original() -> None:
+    document = WHOLE.replace("def register(cls):\n    return cls", "KNOWN = {}\n\n\ndef register(name):\n"
+                             "    def keep(cls):\n        if name in KNOWN:\n            raise KeyError(name)\n"
+                             "        KNOWN[name] = cls\n        return cls\n    return keep")  # fmt: skip
+    document = document.replace("@register\n", '@register("block")\n')
+    candidate = document.replace("class Model(", "class ModelNew(").replace("self._helper(x) * 2", "x + x")
+    edit = build(document, candidate)
+    assert edit.preview.count('@register("block")') == 1
+    assert "class ModelNew(Base):" in edit.preview
+    assert edit.notes == ("@register('block') stands above Model alone: a second class would take its name there.",)
+    assert build(document, candidate, WriteMode.REPLACE).preview.count('@register("block")') == 1
+
+
 def test_a_candidate_that_leans_on_the_original_keeps_it_when_replacing() -> None:
     candidate = DOCUMENT + "\n\nclass ModelNew(Model):\n    def forward(self, x):\n        return super().forward(x)\n"
     beside = build(candidate=candidate).preview
@@ -494,6 +551,10 @@ def import_bindings(text: str) -> list[tuple[str, str]]:
     _documents(), st.sampled_from([CANDIDATE, NESTED_CANDIDATE]), st.sampled_from([WriteMode.BESIDE, WriteMode.REPLACE])
 )
 def test_whatever_the_document_the_rest_of_it_stays_as_it_is(document: str, candidate: str, mode: WriteMode) -> None:
+    if mode is WriteMode.REPLACE and "@staticmethod" in document:
+        with pytest.raises(Fault, match="leaves out @staticmethod of Model"):
+            build(document, candidate, mode)
+        return
     edit = build(document, candidate, mode)
     preview = edit.preview
     bindings = import_bindings(preview)

@@ -259,6 +259,14 @@ def test_a_run_of_another_host_is_given_up_after_a_day_of_silence(store: RunStor
     store.create(run())
     set_owner(store, owner_place="another-host/boot/ns")
     assert store.mark_interrupted() == ()
+    store.touch("r1")
+    assert store.latest_resumable(PROBLEM) is None
+    with pytest.raises(BadInput, match="r1 is under way in another process"):
+        store.update(run())
+    with pytest.raises(BadInput, match="r1 is under way"):
+        store.delete("r1")
+    with raw(store) as connection:
+        connection.execute("UPDATE states SET touched = touched - ?", (rows.SILENT_S + 1,))
     assert store.latest_resumable(PROBLEM) is not None  # whoever asks for it may have it
     with raw(store) as connection:
         connection.execute("UPDATE states SET touched = touched - ?", (rows.STALE_AFTER_S + 1,))

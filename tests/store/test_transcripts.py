@@ -168,6 +168,15 @@ def test_only_folders_that_a_run_names_are_left_out(path: str, before: str, afte
     assert made.exchanges[0].question.body == after
 
 
+def test_what_lies_beside_an_interpreter_is_left_out_too() -> None:
+    assert WHOLE.run.reference is not None
+    environment = replace(WHOLE.run.reference.environment, interpreter="/data/envs/acme/bin/python")
+    run = replace(WHOLE.run, reference=replace(WHOLE.run.reference, environment=environment))
+    told = 'File "/data/envs/acme/lib/python3.12/site-packages/torch/nn.py", line 1; -I/data/envs/acme/include'
+    whole = replace(WHOLE, run=run, exchanges=(exchange(1, body=told),))
+    assert "acme" not in transcripts.dumps(whole, anonymous=True)
+
+
 def test_a_key_is_never_in_a_transcript(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-another-service")
     message = "401: invalid x-api-key sk-ant-api03-AbCdEf_0123456789-xyz (a-key-of-another-service)"
@@ -176,6 +185,8 @@ def test_a_key_is_never_in_a_transcript(monkeypatch: pytest.MonkeyPatch) -> None
     assert made.exchanges[0].answer.message == "401: invalid x-api-key [key removed] ([key removed])"
     openai = replace(WHOLE, exchanges=(exchange(1, message="wrong key: sk-proj-AbCdEf_0123456789-xyz"),))
     assert transcripts.loads(transcripts.dumps(openai)).exchanges[0].answer.message == "wrong key: [key removed]"
+    older = replace(WHOLE, exchanges=(exchange(1, message=f"wrong key: sk-{'aB3' * 16}"),))
+    assert transcripts.loads(transcripts.dumps(older)).exchanges[0].answer.message == "wrong key: [key removed]"
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     assert transcripts.loads(transcripts.dumps(WHOLE)) == WHOLE, "what is too short to be a key removes nothing"
 

@@ -103,7 +103,9 @@ class JournaledModel:
             till.close()
             raise
         whole = replace(answer, usage=answer.usage + till.lost_usage)
-        cost = self._purse.cost(whole.usage, whole.model or asked, asked=asked)
+        # One call by one: where a long input has a price of its own, their sum may be as long as none of them.
+        cost, lost = self._purse.cost(answer.usage, whole.model or asked, asked=asked), till.lost_dollars
+        cost = None if cost is None or lost is None else cost + lost
         try:
             await _in_any_case(self._journal.keep(Exchange(question, whole, cost, self._time())))
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 from stark_lsp.cli.output import proposal
@@ -45,7 +45,7 @@ def _apply(args: argparse.Namespace, store: RunStore) -> int:
     proposal.write(out, run, offer)
     for note in offer.edit.notes:
         console.line(out, note)
-    store.update(replace(run, decision=Decision.ACCEPTED))
+    store.decide(run.id, Decision.ACCEPTED, named=run)
     return 0
 
 
@@ -55,13 +55,21 @@ def _delete(args: argparse.Namespace, store: RunStore) -> int:
     if args.all and not args.yes:
         raise BadInput("This would delete every run.", cure="Add --yes if that is meant.")
     # All ids are looked up before the first is deleted: a typing error deletes nothing.
-    doomed = list(store.list(limit=ALL)) if args.all else [find(store, prefix) for prefix in args.ids]
-    busy = [run.id for run in doomed if not run.state.over]
+    known = {run.id: run for run in store.list(limit=ALL)}
+    # What a later stark-lsp wrote cannot be read, but be deleted.
+    unread = [one for one in store.ids() if one not in known]
+    unique = set(store.ids()) if args.all else {_id(store, prefix, unread) for prefix in args.ids}
+    busy = sorted(one for one in unique & known.keys() if not known[one].state.over)
     if busy:
         raise BadInput(f"Still going on: {', '.join(busy)}.", cure="Stop them first.")
-    unique = {run.id for run in doomed}
     for run_id in unique:
         store.delete(run_id)
         kept_at(run_id).unlink(missing_ok=True)
     console.line(console.make(), f"Deleted {figures.count(len(unique), 'run')}.")
     return 0
+
+
+def _id(store: RunStore, prefix: str, unread: Sequence[str]) -> str:
+    """Return the id of the run that a prefix stands for, `unread` included."""
+    found = [one for one in unread if prefix and one.startswith(prefix)]
+    return found[0] if len(found) == 1 else find(store, prefix).id

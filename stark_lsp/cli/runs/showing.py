@@ -71,7 +71,8 @@ def _print_source(stored: StoredRun, number: int | None) -> int:
             f"Run {stored.run.id} has {which}.",
             cure=f"stark-lsp runs show {stored.run.id} shows the attempts there are.",
         )
-    sys.stdout.write(node.candidate.source)
+    source = node.candidate.source
+    sys.stdout.write(console.clean(source) if sys.stdout.isatty() else source)
     return 0
 
 

@@ -44,7 +44,9 @@ async def _watch(work: Coroutine[Any, Any, T]) -> Outcome[T]:
         loop.remove_signal_handler(number)
         task.cancel()
 
-    for number in SIGNALS:
+    # What was ignored when this began stays so: `nohup` has a hang-up ignored.
+    minded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in minded:
         loop.add_signal_handler(number, stop, number)
     try:
         return Outcome(await task)
@@ -53,5 +55,5 @@ async def _watch(work: Coroutine[Any, Any, T]) -> Outcome[T]:
             raise
         return Outcome(None, received[0])
     finally:
-        for number in SIGNALS:
+        for number in minded:
             loop.remove_signal_handler(number)

@@ -28,7 +28,7 @@ _SIZES: tuple[tuple[str, int], ...] = (
     (r"^(ax|axis|dim)_?\d$|axis", 1), (r"vocab|n_token|num_embeddings|num_tokens", 1000),
     (r"^n_?(embd?|embed|hidden|inner|model|feat)", WIDTH), (r"head_(dim|size)|dim_head|d_head|d_k$|d_v$|headdim", 64),
     (r"head", HEADS), (r"group", 4), (r"kernel|ksize|^ks?$", 3), (r"stride|dilation|shift", 1), (r"padding", 1),
-    (r"layer|depth|block|repeat|iters?$|steps$|stages?$|levels?$|scales$|hops?$", 2),
+    (r"layer|depth|block(?!_size)|repeat|iters?$|steps$|stages?$|levels?$|scales$|hops?$", 2),
     (r"class|label|num_out|n_out", 10), (r"im(g|age)_?size", 224), (r"resolution|feat_size", 14), (r"patch", 16),
     (r"spatial|temporal|grid|partition", 8), (r"window|win_size", 8), (r"expand|expansion|ratio|mult", 4),
     (r"max_len|seq|length|position|context|block_size|tokens", 1024), (r"in_chans|img_channels|image_channels", 3),
@@ -96,7 +96,8 @@ def constructor_guess(
         return Plain("nn.ReLU()" if re.search("act|nonlin", lower) else "nn.Identity()", sure=False)
     if re.search(r"norm(_layer|_cls|_class|_type|alization)?$", lower) and kind not in ("str", "float", "int"):
         return Plain("nn.BatchNorm2d" if planes else "nn.LayerNorm", sure=False)
-    if kind in ("Callable", "Type", "type") or re.search(r"_layer$|_fn$|_func$|_cls$|_class$", lower):
+    made_of = kind not in ("int", "float", "str") and not re.match(r"(n|num|nb)_", lower)
+    if kind in ("Callable", "Type", "type") or (made_of and re.search(r"_layer$|_fn$|_func$|_cls$|_class$", lower)):
         return Plain("nn.ReLU" if re.search("act|nonlin", lower) else "nn.Identity", sure=False)
     if re.search(r"(^|_)(act|activation|hidden_act|nonlinearity|act_fn)(_|$)", lower) or lower.endswith(
         "activation_function"
