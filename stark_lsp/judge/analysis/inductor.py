@@ -195,6 +195,7 @@ def program(
         "errors": seen.own.errors,
         "draws": draws,
         "default": str(torch.get_default_dtype()),
+        "makes": seen.makes,
         **call.told(arguments, outputs, result, changed, sizes.names),
         **more,
     }
@@ -263,6 +264,10 @@ def _apart(outputs: Sequence[Any], layouts: Sequence[str]) -> bool:
     return any(found.setdefault(key(one), text) != text for one, text in zip(outputs, layouts) if is_tensor(one))
 
 
+MAKERS = ("arange", "zeros", "ones", "full", "linspace", "eye", "tensor", "scalar_tensor", "rand", "randn", "empty")
+"""Functions that make numbers, of the default dtype where none is named."""
+
+
 class _Seen:
     """What goes into the compiler and into its program, and comes out."""
 
@@ -280,6 +285,8 @@ class _Seen:
         """Whether rewriting was asked for and fits nowhere."""
         self.convolves = False
         """Whether there are convolutions."""
+        self.makes = False
+        """Whether numbers are made, perhaps of the default dtype."""
         self.whole = False
         """Whether a whole graph came."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
@@ -297,6 +304,7 @@ class _Seen:
             if node.op in ("placeholder", "output"):
                 continue
             self.convolves |= "conv" in str(node.target)
+            self.makes |= getattr(node.target, "__name__", "") in MAKERS and "dtype" not in node.kwargs
             places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
             lines = [int(line) for file, line in places if file == self._path]
             if lines:

@@ -31,8 +31,6 @@ _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice", FIRST)
 """Names that a program uses otherwise."""
 _ROUNDS = re.compile(r"\btorch\.ops\.stark\.rounded\.")
 """What a program has that rounds to TF32."""
-_MAKES = re.compile(r"= torch\.tensor\(|\b(?:arange|iota|zeros|ones|full|linspace|eye|scalar_tensor)\b")
-"""What a program has that makes numbers, perhaps of the default dtype."""
 _MADE_UP = re.compile(r"(buf|arg|primals_|gradient|saved|backward|numbers)\d\w*")
 """Names that are given here, or by Inductor."""
 _STATISTICS = re.compile(r"\.(?:running_mean|running_var|num_batches_tracked)$")
@@ -350,7 +348,7 @@ def _forward(
     wanted = ["not (torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack())"]
     wanted += ["triton is not None"] if made.get("launches") or "torch.ops.stark." in code else []
     floating = all("float" in str(one["dtype"]) for one in arguments.inputs)
-    if not floating or _MAKES.search(code):
+    if "default" in made and (not floating or made.get("makes") or "= torch.tensor(" in code):
         wanted.append(f"torch.get_default_dtype() is {made['default']}")
     wanted += ["_stark_tf32()"] if _ROUNDS.search(code) else []  # it rounds as cuDNN does where that may
     wanted += named or ()
