@@ -12,6 +12,7 @@ from stark_lsp.cli.terminal import documents
 from stark_lsp.contract.errors import ended
 from stark_lsp.core.editing import Replacement
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.parsing import PYTHON
 from stark_lsp.core.status import DeviceChoice, InputSource, Mode
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.drafting.stubs import make_stub
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         classes = find_modules(document.text, os.path.abspath(name))
     except SyntaxError as error:
-        raise BadInput(f"the file is not valid Python: {error.msg}.", path=name, line=error.lineno) from error
+        raise BadInput(f"the file is not valid {PYTHON}: {error.msg}.", path=name, line=error.lineno) from error
     known = list(dict.fromkeys(found.qualname for found in classes))
     if not qualname and len(known) != 1:
         raise BadInput(

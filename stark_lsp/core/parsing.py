@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import sys
 import threading
 import warnings
 
 BOM = "\ufeff"
 LONGEST = 2_000_000
 """Most characters of a text that is looked into: a parse cannot be interrupted, and everything else waits for it."""
+PYTHON = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+"""What texts are read as, for messages: the project's own may be a later one, and have other words."""
 ONE_AT_A_TIME = threading.Lock()
 # Texts are read in several threads. Python 3.11 counts the depth of all trees that are being made in one place and
 # fails with SystemError when two are; and what warnings are ignored is no thread's own either.

@@ -6,6 +6,7 @@ import ast
 import os
 
 from stark_lsp.core.errors import BadInput, NoInputs
+from stark_lsp.core.parsing import PYTHON
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import DeviceChoice, InputSource, Mode
 from stark_lsp.discovery.classes import ModuleClass, find_all
@@ -109,7 +110,7 @@ def _read(path: str, text: str) -> tuple[ast.Module, tuple[ModuleClass, ...]]:
         return parse(text), find_all(text, path)
     except SyntaxError as error:
         raise BadInput(
-            f"the file is not valid Python: {error.msg}.", cure="Mend the line first.", path=path, line=error.lineno
+            f"the file is not valid {PYTHON}: {error.msg}.", cure="Mend the line first.", path=path, line=error.lineno
         ) from error
 
 

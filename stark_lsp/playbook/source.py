@@ -63,6 +63,8 @@ def find_user_class(text: str, qualname: str) -> UserClass:
         body = node.body
     assert node is not None
     forward = _forward_of(tree, node)
+    if forward is None and _binds_forward(node):
+        raise CannotEdit(f"the forward of class {qualname} is no plain `def` in its body")
     if forward is None:
         raise CannotEdit(f"class {qualname} has no forward of its own, and its base class is in another file")
     return UserClass(text, node, tree, node.name, len(parts) == 1 and node in tree.body, forward)
@@ -84,12 +86,25 @@ def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     return next((s for s in reversed(node.body) if isinstance(s, ast.FunctionDef) and s.name == name), None)
 
 
+def _binds_forward(node: ast.ClassDef) -> bool:
+    """Whether a class has a forward that is no method of its body, as `forward = _fast` or one within an `if`."""
+    others = [one for one in node.body if not isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+    return any(
+        getattr(item, "name", "") == "forward"
+        or (isinstance(item, ast.Name) and item.id == "forward" and isinstance(item.ctx, ast.Store))
+        for statement in others
+        for item in ast.walk(statement)
+    )
+
+
 def _forward_of(tree: ast.Module, node: ast.ClassDef) -> Forward | None:
     """Return the forward of a class, or of the first of its bases in the file that has one."""
     method = _method(node, "forward")
     if method is not None:
         return _describe(method)
-    parents = [_last_class(tree.body, base.id) for base in node.bases if isinstance(base, ast.Name)]
+    # Of a generic base, `Base[int]`, it is the class.
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    parents = [_last_class(tree.body, base.id) for base in bases if isinstance(base, ast.Name)]
     found = (_forward_of(tree, parent) for parent in parents if parent is not None)
     return next((forward for forward in found if forward is not None), None)
 
@@ -173,7 +188,9 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: Sequence[str] 
     """
     lines = split_lines(user.text)
     head = lines[user.node.lineno - 1]
-    column = head.index(user.name, head.index("class", user.node.col_offset) + 5)
+    column = head.find(user.name, head.index("class", user.node.col_offset) + 5)
+    if column < 0:
+        raise CannotEdit(f"the name of class {user.name} does not stand on the line of its `class`")
     edits = [(user.node.lineno - 1, column, column + len(user.name), NEW_NAME)]
     for item in ast.walk(user.node):
         if isinstance(item, ast.Name) and item.id == user.name and item.lineno > user.node.lineno:
@@ -182,7 +199,9 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: Sequence[str] 
     method = _method(user.node, "forward")
     if method is not None and keep_old:
         text = lines[method.lineno - 1]
-        column = text.index("forward", text.index("def") + 3)
+        column = text.find("forward", text.index("def") + 3)
+        if column < 0:
+            raise CannotEdit(f"the name of {user.name}'s forward does not stand on the line of its `def`")
         edits.append((method.lineno - 1, column, column + len("forward"), OLD_FORWARD))
     for row, start, end, new in sorted(edits, reverse=True):
         lines[row] = lines[row][:start] + new + lines[row][end:]

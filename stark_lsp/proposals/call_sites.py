@@ -1,7 +1,8 @@
 """Where a class is constructed, so that an accepted one can take its place there.
 
-Only `Model(…)` counts, by scope: in the file of the class, and in files that import it by name. What the class is
-compared by stays: the class itself, whatever proposals brought, functions that make inputs, and tests.
+Only `Model(…)` counts, by scope: in the file of the class, and in files that import it by name; and `isinstance(x,
+Model)`, which is to be true of the new one as well. What the class is compared by stays: the class itself, whatever
+proposals brought, functions that make inputs, and tests.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from stark_lsp.core.editing import Replacement
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.parsing import PYTHON
 from stark_lsp.discovery.syntax import BOM, first_line, keep_ends, parse, split_lines
 from stark_lsp.proposals.accepted import Accepted, find_accepted
 from stark_lsp.proposals.scopes import own_nodes, stored, stored_by, walk
@@ -39,7 +41,7 @@ def accepted_class(text: str, qualname: str) -> Accepted:
     try:
         found = find_accepted(parse(text), split_lines(text.removeprefix(BOM)))
     except SyntaxError as error:
-        raise BadInput(f"The file is not valid Python: {error.msg}.", cure="Mend the line first.") from error
+        raise BadInput(f"The file is not valid {PYTHON}: {error.msg}.", cure="Mend the line first.") from error
     one = next((one for one in found if one.qualname == qualname and one.mark is not None), None)
     if one is None:
         raise BadInput(f"{qualname} is no class that STARK brought.", cure="Accept a proposal first.")
@@ -62,15 +64,16 @@ def own_sites(text: str, new: Accepted) -> tuple[Replacement, ...]:
         raise BadInput(f"{name} has more than one meaning in this file.", cure="Change the call sites by hand.")
     ours = {first_line(node) for one in find_accepted(tree, split_lines(text.removeprefix(BOM))) for node in
             (one.place.node, *one.kernels)}  # fmt: skip
-    sites: list[ast.Name] = []
+    sites: list[tuple[ast.Name, str]] = []
     for statement in tree.body:
         named = getattr(statement, "name", "")
         if first_line(statement) in ours or named == name or _KEPT.fullmatch(named):
             continue
-        at_once = {id(site) for site in _calls(statement, name, later=False)}
+        at_once = {id(site) for site, _ in _sites(statement, name, new.qualname, later=False)}
         # What is executed with the module must not come before the new class.
-        sites += [s for s in _calls(statement, name) if id(s) not in at_once or first_line(statement) >= new.end]
-    return tuple(_put(text, sites, new.qualname))
+        sites += [(site, text) for site, text in _sites(statement, name, new.qualname)
+                  if id(site) not in at_once or first_line(statement) >= new.end]  # fmt: skip
+    return tuple(_put(text, sites))
 
 
 def importing_sites(text: str, path: Path, defining: Path, name: str, new: str) -> tuple[Replacement, ...]:
@@ -97,19 +100,18 @@ def importing_sites(text: str, path: Path, defining: Path, name: str, new: str) 
     if sum(local in stored_by(node) for node in nodes) != 1:
         return ()
     kept = [statement for statement in tree.body if not _KEPT.fullmatch(getattr(statement, "name", ""))]
-    sites = [site for statement in kept for site in _calls(statement, local)]
-    changes = _put(text, sites, new)
+    changes = _put(text, [site for statement in kept for site in _sites(statement, local, new)])
     if not changes:
         return ()
     words = len(re.findall(rf"\b{re.escape(local)}\b", text))
     start, end = _place(text, alias.lineno, alias.col_offset), _place(text, alias.end_lineno, alias.end_col_offset)
-    if words == len(changes) + 1 and alias.asname is None:
+    if words == sum(change.new_text == new for change in changes) + 1 and alias.asname is None:
         return (Replacement(*start, *end, new), *changes)  # nothing else in the file needs the old name
     return (Replacement(*end, *end, f", {new}"), *changes)
 
 
-def _calls(statement: ast.stmt, name: str, *, later: bool = True) -> Iterator[ast.Name]:
-    """Yield the names in `name(…)` where they mean the module's."""
+def _sites(statement: ast.stmt, name: str, new: str, *, later: bool = True) -> Iterator[tuple[ast.Name, str]]:
+    """Yield the names in `name(…)` and `isinstance(…, name)` where they mean the module's, with what they become."""
     hiding = {
         id(inner)
         for node in ast.walk(statement)
@@ -117,20 +119,28 @@ def _calls(statement: ast.stmt, name: str, *, later: bool = True) -> Iterator[as
         for inner in ast.walk(node)
     }
     for node, hidden in walk(statement, later=later):
-        called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(called, ast.Name) and called.id == name and name not in hidden and id(node) not in hiding:
-            yield called
+        if not isinstance(node, ast.Call) or name in hidden or id(node) in hiding:
+            continue
+        called, kinds = getattr(node.func, "id", ""), node.args[1] if len(node.args) == 2 else None
+        if isinstance(node.func, ast.Name) and called == name:
+            yield node.func, new
+        elif called in ("isinstance", "issubclass") and isinstance(kinds, ast.Name) and kinds.id == name:
+            yield kinds, f"({name}, {new})"
+        elif called in ("isinstance", "issubclass") and isinstance(kinds, ast.Tuple):
+            names = [one for one in kinds.elts if isinstance(one, ast.Name)]
+            if new not in (one.id for one in names):
+                yield from ((one, f"{name}, {new}") for one in names if one.id == name)
 
 
-def _put(text: str, sites: Iterable[ast.Name], new: str) -> list[Replacement]:
+def _put(text: str, sites: Iterable[tuple[ast.Name, str]]) -> list[Replacement]:
     lines = keep_ends(text)
     changes = set()
-    for site in sites:
+    for site, new in sites:
         line, column = _place(text, site.lineno, site.col_offset)
         # Positions inside f-strings are wrong before Python 3.12.
         if lines[line][column:].startswith(site.id):
-            changes.add((line, column, line, column + len(site.id)))
-    return [Replacement(*change, new) for change in sorted(changes)]
+            changes.add((line, column, line, column + len(site.id), new))
+    return [Replacement(*change) for change in sorted(changes)]
 
 
 def _place(text: str, line: int | None, byte_column: int | None) -> tuple[int, int]:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def build_edit(
         pieces, shared = split(pieces, problem.path, opened)
     if mode is WriteMode.MODULE:
         file = new_file(problem, candidate, pieces, provenance_comment)
-        return ProposalEdit((), file, document_text, file.class_name, shared=shared)
+        return ProposalEdit((), file, document_text, file.class_name, _copies(problem, tree, pieces), shared)
     place = next(found for found in places(tree) if found.node is original)
     builder = _Builder(problem, document_text, tree, place, candidate, pieces, provenance_comment)
     lines = builder.beside() if mode is WriteMode.BESIDE else builder.replace()
@@ -135,6 +136,23 @@ def _check(problem: Problem, before: str, after: str, original: ast.ClassDef) ->
             line=original.lineno,
             details=str(error),
         ) from error
+
+
+def _copies(problem: Problem, tree: ast.Module, pieces: Pieces) -> tuple[str, ...]:
+    """Return a note on what a file of its own has copies of, where it matters that these are others."""
+    mutable = (ast.List, ast.Dict, ast.Set, ast.Call)
+    watched = {one.name for one in tree.body if isinstance(one, ast.ClassDef)} | declared_global(tree)
+    for one in tree.body:
+        if isinstance(one, (ast.Assign, ast.AnnAssign)) and isinstance(one.value, mutable):
+            watched |= {name.id for name in targets(one) if isinstance(name, ast.Name)}
+    found = [name for piece in pieces.definitions for name in sorted(piece.definition.binds) if name in watched]
+    if not found:
+        return ()
+    file = os.path.basename(problem.path)
+    return (
+        f"The new file has copies of {', '.join(found)}: what is changed in {file}, or compared with its classes, "
+        "is not seen there.",
+    )
 
 
 def _left_out(original: ast.ClassDef, new: ast.stmt) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from stark_lsp.core.errors import StarkError
+from stark_lsp.core.parsing import PYTHON
 from stark_lsp.core.problem import Problem
 from stark_lsp.discovery.place import places
 from stark_lsp.discovery.syntax import BOM, find_class, parse, split_lines
@@ -64,7 +65,7 @@ def _named(name: str, problem: Problem) -> str:
 def unreadable(problem: Problem, error: SyntaxError) -> StaleProposal:
     """Return what to raise when the document does not parse."""
     return StaleProposal(
-        f"the file is not valid Python at the moment: {error.msg}.",
+        f"the file is not valid {PYTHON} at the moment: {error.msg}.",
         cure="Mend the line and try again.",
         path=problem.path,
         line=error.lineno,

@@ -166,7 +166,7 @@ async def test_a_syntax_error_is_named_with_its_line_until_it_is_mended(tmp_path
         uri = editor.open(file, MODULE.replace("(self, x: torch.Tensor)", "(self, x: torch.Tensor"))
         answer = await editor.execute("stark.optimize", {"uri": uri, "line": 8})
         assert answer["status"] == "error"
-        assert editor.messages[-1].startswith("STARK: The file is not valid Python: ")
+        assert editor.messages[-1].startswith("STARK: The file is not valid Python 3.")
         assert editor.messages[-1].endswith(f"Mend the line first. ({file}, line 8)")
         told = await warned(editor, uri)
         assert (told.range.start.line, told.code) == (7, "syntax")

@@ -1,16 +1,17 @@
-"""A class whose text holds what `str.splitlines` takes for line ends and Python does not."""
+"""Classes whose text is odd: line ends that `str.splitlines` alone takes for some, places, continued lines."""
 
 from __future__ import annotations
 
 import ast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.playbook.emit import assemble
 from stark_lsp.playbook.lines import UserLines
-from stark_lsp.playbook.source import find_user_class, renamed_class
+from stark_lsp.playbook.source import CannotEdit, find_user_class, renamed_class
 
 TEXT = '''import torch
 from torch import nn  # {0}
@@ -81,3 +82,30 @@ def test_a_fallback_of_an_import_is_found() -> None:
         "    class Norm(nn.Module):\n        def forward(self, x):\n            return x * 2\n"
     )
     assert find_user_class(text, "Norm").node.lineno == 7
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("class Norm(nn.Module):\n    forward = lambda self, x: x\n", "no plain `def`"),
+        ("class Norm(nn.Module):\n    if FAST:\n        def forward(self, x): return x\n", "no plain `def`"),
+        ("class Norm(Elsewhere):\n    pass\n", "its base class is in another file"),
+        ("class \\\n  Norm(nn.Module):\n    def forward(self, x): return x\n", "does not stand on the line"),
+        ("class Norm(nn.Module):\n    def \\\n      forward(self, x): return x\n", "does not stand on the line"),
+    ],
+)
+def test_what_cannot_be_edited_is_told_as_what_it_is(body: str, said: str) -> None:
+    def edited() -> None:
+        user = find_user_class(f"import torch.nn as nn\n\n\n{body}", "Norm")
+        renamed_class(user, ["def forward(self, x):", "    return x"], keep_old=True)
+
+    with pytest.raises(CannotEdit, match=said):
+        edited()
+
+
+def test_a_generic_base_has_the_forward() -> None:
+    text = (
+        "import torch.nn as nn\n\n\nclass Base(nn.Module, Generic[T]):\n    def forward(self, x):\n        return x\n"
+        "\n\nclass Norm(Base[int]):\n    pass\n"
+    )
+    assert find_user_class(text, "Norm").forward.call == "x"

@@ -340,6 +340,17 @@ def test_a_proposal_that_leaves_out_what_others_use_takes_nobodys_place() -> Non
     assert "return x + x" in build(WHOLE, whole, WriteMode.REPLACE).preview
 
 
+def test_a_file_of_its_own_says_what_it_has_copies_of() -> None:
+    document = WHOLE.replace("def register(cls):\n    return cls\n", "import enum\n\n\nclass Act(enum.Enum):\n    NEG = 1\n"
+                             "\n\nSCALES = {}\nEPS = 1e-5\n").replace("@register\n", "")  # fmt: skip
+    document = document.replace("self._helper(x) * 2", "x * SCALES.get(Act.NEG, 2) + EPS")
+    edit = build(document, document.replace("class Model(", "class ModelNew("), WriteMode.MODULE)
+    assert edit.notes == (
+        "The new file has copies of Act, SCALES, Base: what is changed in net.py, or compared with its classes, is not "
+        "seen there.",
+    )
+
+
 def test_a_class_beside_is_not_registered_under_the_name_of_the_original() -> None:
     document = WHOLE.replace("def register(cls):\n    return cls", "KNOWN = {}\n\n\ndef register(name):\n"
                              "    def keep(cls):\n        if name in KNOWN:\n            raise KeyError(name)\n"

@@ -84,6 +84,22 @@ def test_what_constructs_the_class_is_changed_and_nothing_else() -> None:
     assert all(type(one).__name__ == "ModelNew" for one in namespace["everyone"][1:])  # type: ignore[index]
 
 
+def test_what_asks_for_the_class_is_true_of_the_new_one() -> None:
+    """Else weights are initialized otherwise where a model asks so, with no word."""
+    asks = (
+        "\n\nclass Whole(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.part = Model()\n        self.apply(self.begin)\n\n    def begin(self, m):\n        self.seen = isinstance(m, Model)\n"
+        "        self.pair = issubclass(type(m), (nn.Linear, Model))\n"
+    )
+    text = accepted(DOCUMENT + asks)
+    new = apply_edits(text, own_sites(text, accepted_class(text, "ModelNew")))
+    assert "isinstance(m, (Model, ModelNew))" in new
+    assert "issubclass(type(m), (nn.Linear, Model, ModelNew))" in new
+    again = apply_edits(new, own_sites(new, accepted_class(new, "ModelNew")))
+    assert again == new
+    compile(new, "net.py", "exec")
+
+
 def test_what_runs_before_the_new_class_stays() -> None:
     text = accepted().replace("# Optimized", "first = Model()\n\n\n# Optimized")
     new = apply_edits(text, own_sites(text, accepted_class(text, "ModelNew")))
@@ -115,6 +131,11 @@ def test_only_what_was_accepted_can_take_a_place() -> None:
             "from net import (\n    Net,\n    Model, ModelNew,\n)\n\ndef f(x: Model): return ModelNew()\n",
         ),
         ("from net import Model as M\nm = M()\n", "from net import Model as M, ModelNew\nm = ModelNew()\n"),
+        (
+            "from net import Model\ndef f(x): return isinstance(x, Model)\n",
+            "from net import Model, ModelNew\ndef f(x): return isinstance(x, (Model, ModelNew))\n",
+        ),
+        ("from net import Model\ndef f(x, isinstance, Model): return isinstance(x, Model)\n", None),
         ("from net import Model\ndef f(Model): return Model()\n", None),
         ("from net import Model\nModelNew = 1\nm = Model()\n", None),
         ("from net import Model\nModel = wrap(Model)\nm = Model()\n", None),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from stark_lsp.core.editing import newline_of
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.parsing import PYTHON
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.drafting.arguments import init_arguments, known
 from stark_lsp.discovery.drafting.constructors import (
@@ -74,7 +75,7 @@ def make_stub(text: str, qualname: str, path: str | None = None) -> Stub:
         tree = parse(text)
     except SyntaxError as error:
         raise BadInput(
-            f"the file is not valid Python: {error.msg}.", cure="Mend the line first.", line=error.lineno
+            f"the file is not valid {PYTHON}: {error.msg}.", cure="Mend the line first.", line=error.lineno
         ) from error
     found = find_class(tree, qualname)
     if not found:
