@@ -341,8 +341,8 @@ def test_a_proposal_that_leaves_out_what_others_use_takes_nobodys_place() -> Non
 
 
 def test_a_file_of_its_own_says_what_it_has_copies_of() -> None:
-    document = WHOLE.replace("def register(cls):\n    return cls\n", "import enum\n\n\nclass Act(enum.Enum):\n    NEG = 1\n"
-                             "\n\nSCALES = {}\nEPS = 1e-5\n").replace("@register\n", "")  # fmt: skip
+    more = "import enum\n\n\nclass Act(enum.Enum):\n    NEG = 1\n\n\nSCALES = {}\nEPS = 1e-5\n"
+    document = WHOLE.replace("def register(cls):\n    return cls\n", more).replace("@register\n", "")
     document = document.replace("self._helper(x) * 2", "x * SCALES.get(Act.NEG, 2) + EPS")
     edit = build(document, document.replace("class Model(", "class ModelNew("), WriteMode.MODULE)
     assert edit.notes == (

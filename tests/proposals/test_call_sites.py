@@ -88,7 +88,8 @@ def test_what_asks_for_the_class_is_true_of_the_new_one() -> None:
     """Else weights are initialized otherwise where a model asks so, with no word."""
     asks = (
         "\n\nclass Whole(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.part = Model()\n        self.apply(self.begin)\n\n    def begin(self, m):\n        self.seen = isinstance(m, Model)\n"
+        "        self.part = Model()\n        self.apply(self.begin)\n\n"
+        "    def begin(self, m):\n        self.seen = isinstance(m, Model)\n"
         "        self.pair = issubclass(type(m), (nn.Linear, Model))\n"
     )
     text = accepted(DOCUMENT + asks)
