@@ -115,3 +115,9 @@ def test_numbers_of_layers_and_classes_are_numbers() -> None:
     init = {argument.name: argument.value.text for argument in make_stub(text, "GPT").draft.init}
     assert (init["n_layer"], init["block_size"], init["num_class"]) == ("2", "1024", "10")
     assert init["norm_layer"] == "nn.LayerNorm"
+
+
+def test_a_graph_has_a_row_for_each_node_and_edges_between_them() -> None:
+    body = "out = torch.zeros_like(x)\n    out.index_add_(0, edge_index[1], x[edge_index[0]])\n    return self.l(out)"
+    found = call(cls("self.l = nn.Linear(dim, dim)", body, "x, edge_index"), "Block")
+    assert found == {"x": "torch.randn(40, 64)", "edge_index": "torch.randint(0, 40, (2, 80))"}

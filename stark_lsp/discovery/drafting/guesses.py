@@ -42,6 +42,8 @@ _INTEGERS = re.compile(
     r"(^|_)(ids?|idx|index|indices|tokens?|labels?|targets?|positions?|input_ids|token_ids|timesteps?|input_pos)(_|$)",
     re.IGNORECASE,
 )
+EDGES = "edge_index"
+"""What the edges of a graph are called: two rows of numbers of its nodes."""
 _LENGTHS = re.compile(r"(^|_)(lengths?|lens|seqlens)$")
 _MASK = re.compile(r"mask", re.IGNORECASE)
 _CONFIG = re.compile(r"(^|_)(config|cfg|conf|args|hparams|params|opts?|options|settings|hp)$", re.IGNORECASE)
@@ -203,6 +205,8 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
         return Plain(plain, sure=kind != "str")
     if kind == "Optional":
         return Plain("None")
+    if lower == EDGES:
+        return Tensor((2, 2 * LENGTH), "randint", LENGTH, sure=False)
     noted = _noted(annotation)
     if noted is not None:
         facts.learn(noted)

@@ -23,7 +23,7 @@ from stark_lsp.discovery.drafting.constructors import (
 from stark_lsp.discovery.drafting.drafts import Argument, Draft, Plain, Several, Tensor, Value, function
 from stark_lsp.discovery.drafting.examples import usual
 from stark_lsp.discovery.drafting.flow import forward_facts
-from stark_lsp.discovery.drafting.guesses import PLANE, WIDTH, call_guess, size_of
+from stark_lsp.discovery.drafting.guesses import EDGES, LENGTH, PLANE, WIDTH, call_guess, size_of
 from stark_lsp.discovery.drafting.wants import Facts
 from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import find_class, first_line, last_line, parse, split_lines
@@ -156,6 +156,11 @@ def _call(owner: Constructor, tree: ast.Module, node: ast.ClassDef, values: Name
                 for i in range(fact.parts)
             ]
             value = Several(tuple(parts), value.brackets)
+        if EDGES in names and isinstance(value, Tensor) and value.kind == "randn" and fact.rank in (None, 2):
+            # A row for each node, or for each edge.
+            rows = 2 * LENGTH if "edge" in argument.arg.lower() else LENGTH
+            last = () if argument.arg.lower() == "edge_weight" else value.shape[-1:]
+            value = replace(value, shape=(rows, *last))
         other = made.get(fact.like)
         if isinstance(value, Tensor) and isinstance(other, Tensor) and fact.rank is None and value.kind == "randn":
             value = replace(value, shape=other.shape)
