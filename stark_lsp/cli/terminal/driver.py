@@ -44,7 +44,7 @@ async def _watch(work: Coroutine[Any, Any, T]) -> Outcome[T]:
         loop.remove_signal_handler(number)
         task.cancel()
 
-    # `nohup` has a hang-up ignored. A shell has Ctrl-C ignored by what it runs in the background, which is to stop by it.
+    # `nohup` has a hang-up ignored. What a shell runs in the background has Ctrl-C ignored, and is to stop by it.
     minded = [one for one in SIGNALS if one != signal.SIGHUP or signal.getsignal(one) is not signal.SIG_IGN]
     for number in minded:
         loop.add_signal_handler(number, stop, number)
