@@ -29,7 +29,8 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             watched.append({**_stark_told(plain, names=False), **hooks, "_modules": dict(part._modules)}.items())
             # What the code may ask for by `hasattr` is registered later.
             own = [] if type(part).__module__[:6] == "torch." else owns[:2]
-            held, watched = held + [each.keys() for each in own], watched + [frozenset(each) for each in own]
+            held += [each.keys() for each in own]
+            watched += [frozenset(each) for each in own]
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
         right = right and not any("forward" in vars(part) for part in parts.values())
         found = _StarkFound((held, watched, None, None, [], [], list(map(len, held)), absent, id(module)))
