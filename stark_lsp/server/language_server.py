@@ -258,13 +258,11 @@ class StarkServer(LanguageServer):
         BadInput
             It does not tell them.
         """
-        # Not `asyncio.wait_for`: before Python 3.12 it can swallow a cancel that comes together with the event.
-        waiting = asyncio.ensure_future(self.configured.wait())
-        try:
-            done, _ = await asyncio.wait({waiting}, timeout=SETTINGS_S)
-        finally:
-            waiting.cancel()
-        if not done:
+        if not self.configured.is_set():
+            from stark_lsp.runs.time_limit import event_or
+
+            await event_or(self.configured, SETTINGS_S)
+        if not self.configured.is_set():
             raise BadInput(
                 "The editor has not told the settings of STARK yet.",
                 cure="Try again in a moment, or restart the editor.",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -159,22 +161,25 @@ def close(notebook: Notebook, editor: Editor) -> None:
     editor.client.notebook_document_did_close(params)
 
 
-async def test_the_plan_of_a_cell_goes_with_it(file: Path, tmp_path: Path) -> None:
-    leave(tmp_path / "state", file, "r1", text=joined(CELLS))
-    async with session(notebooks(), tmp_path / "state") as editor:
+@contextlib.asynccontextmanager
+async def planned(file: Path, state: Path) -> AsyncIterator[tuple[Editor, Notebook, str]]:
+    """A notebook that is open, with a plan at one of its cells, whose URI comes last."""
+    leave(state, file, "r1", text=joined(CELLS))
+    async with session(notebooks(), state) as editor:
         notebook = Notebook(editor, file)
         uri = notebook.cells[CELL]
         await editor.until(lambda: published_lines(editor, uri) == [ANCHOR], "the plan")
+        yield editor, notebook, uri
+
+
+async def test_the_plan_of_a_cell_goes_with_it(file: Path, tmp_path: Path) -> None:
+    async with planned(file, tmp_path / "state") as (editor, notebook, uri):
         assert remove(notebook, editor, CELL) == uri
         await editor.until(lambda: published_lines(editor, uri) == [], "no plan in a cell that is gone")
 
 
 async def test_nothing_is_told_of_the_file_of_a_notebook_that_is_closed(file: Path, tmp_path: Path) -> None:
-    leave(tmp_path / "state", file, "r1", text=joined(CELLS))
-    async with session(notebooks(), tmp_path / "state") as editor:
-        notebook = Notebook(editor, file)
-        uri = notebook.cells[CELL]
-        await editor.until(lambda: published_lines(editor, uri) == [ANCHOR], "the plan")
+    async with planned(file, tmp_path / "state") as (editor, notebook, uri):
         close(notebook, editor)
         await editor.until(lambda: published_lines(editor, uri) == [], "no plan in a notebook that is closed")
         file.write_text(file.read_text())  # saved by Jupyter
