@@ -184,15 +184,44 @@ async def test_a_cancelled_run_leaves_no_process_and_is_taken_up_again(tmp_path:
         assert len(store_in(tmp_path / "state").list()) == 1
 
 
-async def test_a_class_that_is_edited_while_it_waits_is_searched_for_as_it_is(tmp_path: Path) -> None:
-    first, second = tmp_path / "first.py", tmp_path / "second.py"
-    slow = tmp_path / "python"
+def _hanging(folder: Path) -> dict[str, object]:
+    """Return settings with which a run begins, and comes to nothing until it is stopped."""
+    slow = folder / "python"
     slow.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then exec {sys.executable} "$@"; fi\nexec sleep 300\n')
     slow.chmod(0o755)
+    return {"interpreter": str(slow), "isolation": "off"}
+
+
+async def test_a_class_that_is_edited_while_its_run_goes_on_is_marked_once_it_is_saved(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(MODULE)
+    async with session(published(), tmp_path / "state", _hanging(tmp_path)) as editor:
+        uri = editor.open(file)
+        await editor.execute("stark.optimize", uri, "Model")
+        line = next(n for n, text in enumerate(MODULE.splitlines()) if "torch.pow" in text)
+        for at, typed, told in (
+            (0, "# beside it\n", ""),
+            (line + 1, "        x = x + 1\n", " it as it was before your edit"),
+        ):
+            refreshed = editor.lens_refreshes
+            editor.type(uri, at, 0, typed)
+            file.write_text(editor.texts[uri])
+            await editor.until(lambda before=refreshed: editor.lens_refreshes > before, "the save")
+            titles = [f"STARK is optimizing{told}… (stop)"]
+            for _ in range(100):
+                if await editor.titles(uri) == titles:
+                    break
+                await asyncio.sleep(0.05)
+            assert await editor.titles(uri) == titles
+        (run,) = store_in(tmp_path / "state").list()
+        await editor.execute("stark.cancel", {"run": run.id})
+
+
+async def test_a_class_that_is_edited_while_it_waits_is_searched_for_as_it_is(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
     for file in (first, second):
         file.write_text(MODULE)
-    settings = {"interpreter": str(slow), "isolation": "off"}
-    async with session(published(), tmp_path / "state", settings) as editor:
+    async with session(published(), tmp_path / "state", _hanging(tmp_path)) as editor:
         uris = [editor.open(file) for file in (first, second)]
         runs = [await editor.execute("stark.optimize", uri, "Model") for uri in uris]
         assert [each["status"] for each in runs] == ["started", "queued"]

@@ -106,7 +106,7 @@ async def found(folder: Path, name: str) -> Diagnosis:
     ("name", "bottleneck", "said"),
     [
         ("Scale", Bottleneck.MEMORY, "that a large copy reaches here"),
-        ("Product", Bottleneck.COMPUTE, "that large ones of its dtype reach"),
+        ("Product", Bottleneck.COMPUTE, "large ones of its dtype reach"),
         ("Chain", Bottleneck.OVERHEAD, "No kernel runs in"),
     ],
 )

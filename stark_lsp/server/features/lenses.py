@@ -41,6 +41,8 @@ def under_way_command(view: RunView) -> types.Command:
     if view.paused:
         return types.Command("STARK is paused: go on", RESUME, arguments=arguments)
     doing = "waits for its turn" if view.phase is Phase.QUEUED else "is optimizing…"
+    if view.edited and view.phase is Phase.RUNNING:
+        doing = "is optimizing it as it was before your edit…"
     return types.Command(f"STARK {doing} (stop)", CANCEL, arguments=arguments)
 
 
@@ -70,7 +72,7 @@ class Lenses:
         self._server = server
         self._desk = desk
         self._made: dict[
-            str, tuple[tuple[ModuleClass, ...], tuple[tuple[str, Phase, bool, str], ...], list[dict[str, Any]]]
+            str, tuple[tuple[ModuleClass, ...], tuple[tuple[str, Phase, bool, bool, str], ...], list[dict[str, Any]]]
         ] = {}
         server.on_close.append(self._forget)
 
@@ -81,7 +83,8 @@ class Lenses:
         classes = document.offered
         views = {view.problem.qualname: view for view in self._desk.at(document.uri)}
         state = tuple(
-            (view.id, view.phase, view.paused, view.offer.id if view.offer else "") for view in views.values()
+            (view.id, view.phase, view.paused, view.edited, view.offer.id if view.offer else "")
+            for view in views.values()
         )
         known = self._made.get(document.uri)
         if known is not None and known[0] is classes and known[1] == state:

@@ -20,7 +20,7 @@ from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.status import Decision
 from stark_lsp.server.client.keys import KeyHolder
 from stark_lsp.server.runs.progress import RunProgress
-from stark_lsp.server.runs.shown import Shown
+from stark_lsp.server.runs.shown import Shown, edited
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import spending, wording
 from stark_lsp.server.text.folders import configuration_of, settings_folder
@@ -299,7 +299,7 @@ class Desk(Shown):
             view.status = f"queued behind {', '.join(ahead)}" if ahead else "starting"
             await progress.begin(f"{view.status[:1].upper()}{view.status[1:]}, {spending.begins(view.run.model)}")
             async with self._turn:
-                if len(ahead) > 0 and await asyncio.to_thread(_edited, view.problem, self.text(view)):
+                if len(ahead) > 0 and await asyncio.to_thread(edited, view.problem, self.text(view)):
                     # What a search for it as it was came to could not be accepted.
                     view.phase, view.status = Phase.OVER, "edited while it waited"
                     again = self.optimize(view.uri, view.problem.qualname)
@@ -379,20 +379,6 @@ def _problem(path: str, text: str, qualname: str, configuration: Configuration) 
     from stark_lsp.discovery.problems import make_problem
 
     return make_problem(path, text, qualname, mode=configuration.mode, device=configuration.device)
-
-
-def _edited(problem: Problem, text: str | None) -> bool:
-    """Whether a class no longer is what it was when it was clicked; also where that cannot be told any more."""
-    from stark_lsp.discovery.syntax import parse
-    from stark_lsp.proposals.stale import StaleProposal, check_fresh
-
-    if text is None or text == problem.text:
-        return False
-    try:
-        check_fresh(problem, parse(text), text)
-    except (StaleProposal, SyntaxError):
-        return True
-    return False
 
 
 def _still_open(view: RunView) -> str:

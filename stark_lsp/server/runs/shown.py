@@ -5,11 +5,13 @@ A class has one view, that of its newest run. While that run goes on, the one be
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from stark_lsp.core.editing import keep_ends
+from stark_lsp.core.problem import Problem
 from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.runs.views import Phase, RunView, place_of
 from stark_lsp.server.text.documents import Change, Document, read_file
@@ -109,7 +111,15 @@ class Shown:
             if exists and self._server.documents.at(path) is None and (text := read_file(path)) is not None:
                 view.resync(text)
             self.touch(view.uri)
+            if view.active:
+                self._server.spawn(self._compare(view), "comparing the class with what is searched for")
         self._server.refresh_lenses()
+
+    async def _compare(self, view: RunView) -> None:
+        """Have the lens say whether the class is still the one that its run searches for, as of its last save."""
+        before, view.edited = view.edited, await asyncio.to_thread(edited, view.problem, self.text(view))
+        if view.edited is not before:
+            self._server.refresh_lenses()
 
     def renamed(self, old: str, new: str) -> None:
         """Take note that a file or a folder was renamed."""
@@ -132,3 +142,17 @@ class Shown:
         if (text := self.text(view)) is not None:
             view.resync(text)
         self.refresh(before, view.uri)
+
+
+def edited(problem: Problem, text: str | None) -> bool:
+    """Whether a class no longer is what it was when it was clicked; also where that cannot be told any more."""
+    from stark_lsp.discovery.syntax import parse
+    from stark_lsp.proposals.stale import StaleProposal, check_fresh
+
+    if text is None or text == problem.text:
+        return False
+    try:
+        check_fresh(problem, parse(text), text)
+    except (StaleProposal, SyntaxError):
+        return True
+    return False

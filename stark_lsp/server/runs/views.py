@@ -114,6 +114,8 @@ class RunView:
     """Id of the request that asks the user what to do with the proposal, while it stands open."""
     deleted: bool = False
     """Whether the file is away: it may come back, as with a checkout of another branch and back."""
+    edited: bool = False
+    """Whether the class was another at its last save than the one that the run searches for."""
     _trackers: dict[int, AnchorTracker] = field(default_factory=dict)
     _edits: list[Change] | None = field(default_factory=list)
 
