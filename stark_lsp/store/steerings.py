@@ -6,6 +6,7 @@ import json
 import logging
 import sqlite3
 
+from stark_lsp.core.run import Budget, Run
 from stark_lsp.core.steering import Steering
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.store import rows
@@ -50,6 +51,11 @@ class Steerings:
                     self._told.add(this)
                     _log.warning("steering %d of run %s cannot be read and is left out: %s", this, run_id, error)
         return tuple(steerings)
+
+    def budget(self, run: Run) -> Budget:
+        """Return what a run may spend: what it was told and has not heard yet, else what it records."""
+        told = [steering.budget for _, steering in self.since(run.id, run.heard) if steering.budget is not None]
+        return told[-1] if told else run.budget
 
 
 def write(connection: sqlite3.Connection, run_id: str, steering: Steering) -> int:

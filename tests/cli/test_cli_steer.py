@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,15 @@ def test_a_budget_keeps_what_is_not_named_and_none_lifts_a_limit(store: RunStore
     assert runs("budget", RUN, "--tokens", "200000", "--seconds", "90.5") == 0
     assert runs("budget", RUN, "--tokens", "none", "--dollars", "1") == 0
     assert [one.budget for one in told(store)] == [Budget(3, 90.5, 200_000), Budget(3, 90.5, None, 1.0)]
+
+
+def test_a_budget_goes_on_from_what_holds_and_not_from_what_an_earlier_sitting_was_told(store: RunStore) -> None:
+    assert runs("budget", RUN, "--dollars", "20") == 0
+    (heard, _), *_ = store.steerings.since(RUN)
+    store.update(replace(store.load(RUN).run, budget=Budget(3, dollars=2.0), heard=heard))
+    assert runs("budget", RUN, "--attempts", "4") == 0
+    assert runs("budget", RUN, "--seconds", "60") == 0
+    assert [one.budget for one in told(store)][1:] == [Budget(4, dollars=2.0), Budget(4, 60.0, dollars=2.0)]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def _steer(args: argparse.Namespace, store: RunStore) -> int:
         raise BadInput(
             f"Run {run.id} is finished, so there is nothing to steer.", cure="stark-lsp runs lists those that go on."
         )
-    now = course(said for _, said in store.steerings.since(run.id))
+    now = replace(course(said for _, said in store.steerings.since(run.id)), budget=store.steerings.budget(run))
     say: Say = args.say
     said = say(args, stored, now)
     out = console.make()

@@ -152,7 +152,9 @@ async def find(desk: Desk, run: str) -> Target:
             raise BadInput(f"The run on {view.problem.class_name} has not begun.", cure="Say it once it has its turn.")
         nodes = frozenset(view.nodes) | frozenset(view.plans)
         now = view.session.course if view.session is not None else no_course()
-        return Target(view.id, view.problem.class_name, nodes, view.budget, view, view.nodes, now, view.run.model)
+        driven = view.session.run if view.session is not None else view.run
+        budget = await asyncio.to_thread(desk.store().steerings.budget, driven)
+        return Target(view.id, view.problem.class_name, nodes, budget, view, view.nodes, now, view.run.model)
     from stark_lsp.core import steering as words
 
     store = desk.store()
@@ -161,7 +163,7 @@ async def find(desk: Desk, run: str) -> Target:
         raise BadInput(f"Run {stored.run.id} is over.", cure="Optimize the class again.")
     told = await asyncio.to_thread(store.steerings.since, stored.run.id, 0)
     now = words.course(steering for _, steering in told)
-    name, budget = stored.run.problem.class_name, now.budget or stored.run.budget
+    name, budget = stored.run.problem.class_name, await asyncio.to_thread(store.steerings.budget, stored.run)
     return Target(stored.run.id, name, frozenset(stored.nodes), budget, None, stored.nodes, now, stored.run.model)
 
 
