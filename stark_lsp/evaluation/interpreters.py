@@ -15,11 +15,9 @@ from stark_lsp.evaluation.environment import worker_environment
 _PROBE = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
-import json, os, platform, shutil, tempfile
-found = {"python": platform.python_version(), "executable": sys.executable, "torch": None, "cuda": None,
-         "gpus": [], "triton": None, "triton_problem": "", "ninja": None, "problem": "", "doing": ""}
-found["ninja"] = shutil.which(
-    "ninja", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
+import json, os, platform, tempfile
+found = {"python": platform.python_version(), "torch": None, "cuda": None,
+         "gpus": [], "triton": None, "triton_problem": "", "problem": "", "doing": ""}
 def tell(doing):
     # Told before each import, since an import may end the process.
     found["doing"] = doing
@@ -46,9 +44,7 @@ try:
         with tempfile.TemporaryDirectory() as folder:
             os.environ["TRITON_CACHE_DIR"] = folder
             from triton.runtime import driver
-            target = getattr(getattr(driver, "active", None), "get_current_target", None)  # since Triton 3
-            if target is not None:
-                target()
+            driver.active.get_current_target()
 except BaseException as error:
     if not (isinstance(error, ModuleNotFoundError) and error.name == "triton"):
         found["triton_problem"] = words(error)
@@ -60,8 +56,6 @@ tell("")
 class InterpreterInfo:
     """What an interpreter has."""
 
-    executable: str
-    """As the interpreter calls itself."""
     python: str
     """Version."""
     torch: str | None = None
@@ -74,14 +68,12 @@ class InterpreterInfo:
     """Version, None if Triton is not installed or cannot be imported."""
     triton_problem: str = ""
     """Why Triton cannot be imported, or used on the GPU that torch sees; empty if it is not installed. One line."""
-    ninja: str | None = None
-    """Path of the ninja that builds would use."""
     problem: str = ""
     """Why torch cannot be imported."""
 
 
 def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
-    """Ask an interpreter for its version, torch, GPUs, Triton and ninja.
+    """Ask an interpreter for its version, torch, GPUs and Triton.
 
     What ends the interpreter, or hangs, while it is imported is told as the problem of what was imported.
 
@@ -115,19 +107,10 @@ def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
                 cure=cure,
                 details=done.stderr.decode(errors="replace")[-2000:],
             )
-    if found["doing"]:
-        found[found["doing"]] = ended
-    return InterpreterInfo(
-        executable=found["executable"] or interpreter,
-        python=found["python"],
-        torch=found["torch"],
-        cuda=found["cuda"],
-        gpus=tuple(found["gpus"]),
-        triton=found["triton"],
-        triton_problem=first_line(found["triton_problem"]),
-        ninja=found["ninja"],
-        problem=found["problem"],
-    )
+    if doing := found.pop("doing"):
+        found[doing] = ended
+    found |= {"gpus": tuple(found["gpus"]), "triton_problem": first_line(found["triton_problem"])}
+    return InterpreterInfo(**found)
 
 
 def last_object(output: bytes, member: str) -> dict[str, Any] | None:

@@ -33,7 +33,7 @@ ONE = ("a GPU",)
 def test_missing_broken_and_unusable_are_told_apart(
     gpus: tuple[str, ...], version: str | None, problem: str, health: Health, said: str, cured: bool
 ) -> None:
-    info = InterpreterInfo(PYTHON, "3.12", "2.11", gpus=gpus, triton=version, triton_problem=problem)
+    info = InterpreterInfo("3.12", "2.11", gpus=gpus, triton=version, triton_problem=problem)
     check = toolchain.triton(info, PYTHON)
     assert (check.name, check.health, check.detail, bool(check.cure)) == ("Triton", health, said, cured)
 
