@@ -119,9 +119,9 @@ def remarks(launch: Launch) -> str:
     return ", ".join(parts)
 
 
-def rest(profile: Profile, shown: int = TOP) -> str:
-    """Return what the launches beyond the first `shown` ones come to; empty if there are none."""
-    others = profile.launched[shown:]
+def rest(profile: Profile) -> str:
+    """Return what the launches beyond the first `TOP` come to; empty if there are none."""
+    others = profile.launched[TOP:]
     if not others:
         return ""
     return f"and {len(others)} more, {duration(sum(launch.time_us for launch in others))} together"

@@ -11,23 +11,20 @@ from stark_lsp.contract.process_trees import THREADS, fields_of, kill
 
 _MEMORY, _ENVIRONMENT_END = 20, 48
 """Places of `vsize` and `env_end` in /proc/<pid>/stat after the command, see proc(5)."""
+SECONDS = 5.0
+"""How long to go on killing."""
 
 
-def kill_marked(name: str, value: str, seconds: float = 5.0) -> bool:
+def kill_marked(name: str, value: str) -> bool:
     """Kill every process whose environment holds a variable with a value; returns whether none is left.
 
     For what a tree leaves behind whose root was killed and could adopt no orphan any more. Linux only; elsewhere there
-    is no telling.
-
-    Parameters
-    ----------
-    seconds
-        How long to go on: one that is being started while others are looked for is found the next time.
+    is no telling. One that is being started while others are looked for is found the next time.
     """
     if not sys.platform.startswith("linux"):
         return True
     mark = f"{name}={value}".encode()
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SECONDS
     while True:
         everywhere = {pid: _carries(pid, mark) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
         suspects = [pid for pid, carries in everywhere.items() if carries is not False]

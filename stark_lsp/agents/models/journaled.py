@@ -40,21 +40,12 @@ class JournaledModel:
         Where exchanges are kept.
     purse
         What pays for them.
-    now
-        The time, for the record.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        journal: Journal,
-        purse: Purse,
-        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-    ) -> None:
+    def __init__(self, model: Model, journal: Journal, purse: Purse) -> None:
         self._model = model
         self._journal = journal
         self._purse = purse
-        self._now = now
 
     @property
     def name(self) -> str:
@@ -107,7 +98,7 @@ class JournaledModel:
         cost, lost = self._purse.cost(answer.usage, whole.model or asked, asked=asked), till.lost_dollars
         cost = None if cost is None or lost is None else cost + lost
         try:
-            await _in_any_case(self._journal.keep(Exchange(question, whole, cost, self._time())))
+            await _in_any_case(self._journal.keep(Exchange(question, whole, cost, _now())))
         finally:
             till.settle(answer)
         return whole
@@ -118,15 +109,12 @@ class JournaledModel:
             return
         why = _ENDED if isinstance(error, asyncio.CancelledError) else str(getattr(error, "message", error))
         place = (question.attempt, question.role, question.ordinal)
-        loss = Loss(*place, till.asked, till.lost_usage, till.lost_dollars, self._time(), why[:_LONGEST_WHY])
+        loss = Loss(*place, till.asked, till.lost_usage, till.lost_dollars, _now(), why[:_LONGEST_WHY])
         try:
             await _in_any_case(self._journal.lose(loss))
         except StarkError as trouble:
             # The error that ended the call goes on; a store that fails will stop the run by itself.
             _log.warning("what a call has cost that ended without an answer could not be kept: %s", trouble)
-
-    def _time(self) -> str:
-        return self._now().isoformat(timespec="milliseconds")
 
     async def close(self) -> None:
         """Close the model's connections."""
@@ -170,6 +158,10 @@ class _Till:
         self._purse.release(self._reservation)
         if self.lost_usage.total:
             self._purse.give_up(priced=self.lost_dollars is not None)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 async def _in_any_case(work: Awaitable[None]) -> None:

@@ -131,33 +131,31 @@ class Places:
             found[group] = " * ".join(later)
         return found
 
-    def _offset(self, moves: tuple[bool, ...], index: dict[Group, str], row: str, whole: tuple[Group, ...]) -> str:
-        groups = self.program.groups
+    def _row(self, moves: tuple[bool, ...], index: dict[Group, str]) -> str:
+        groups, whole = self.program.groups, self.program.outer
+        index = {**{g: self.index(g) for g in whole}, **index}
         steps = self._steps(groups, moves)
         terms: list[str] = []
         todo = [g for g, move in zip(groups, moves, strict=True) if move]
         if whole and all(g in todo for g in whole):
             after = steps[whole[-1]]
-            terms.append(f"{row} * {_factor(after)}" if after else row)
+            terms.append(f"row * {_factor(after)}" if after else "row")
             todo = [g for g in todo if g not in whole]
         for group in todo:
             if group in index:
                 terms.append(f"{index[group]} * {_factor(steps[group])}" if steps[group] else index[group])
         return " + ".join(terms)
 
-    def operand_row(self, operand: str, index: dict[Group, str], row: str = "row") -> str:
+    def operand_row(self, operand: str, index: dict[Group, str]) -> str:
         """Where an operand's row begins, as elements from its start; '' for 0. `index` may add segments."""
         if operand in self.strided():
-            return f"{row} * {self.names[operand]}_stride"
+            return f"row * {self.names[operand]}_stride"
         moves = tuple(self.program.advances(operand, g) for g in self.program.groups)
-        outer = {g: self.index(g) for g in self.program.outer}
-        return self._offset(moves, {**outer, **index}, row, self.program.outer)
+        return self._row(moves, index)
 
-    def output_row(self, reduced: bool, index: dict[Group, str], row: str = "row") -> str:
+    def output_row(self, reduced: bool, index: dict[Group, str]) -> str:
         """Where an output's row begins."""
-        moves = tuple(not (reduced and g.reduced) for g in self.program.groups)
-        outer = {g: self.index(g) for g in self.program.outer}
-        return self._offset(moves, {**outer, **index}, row, self.program.outer)
+        return self._row(tuple(not (reduced and g.reduced) for g in self.program.groups), index)
 
     def index(self, group: Group) -> str:
         """The C variable that holds the index along an outer group."""
