@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 
 
 def _at(path: str) -> Any:
@@ -69,13 +72,7 @@ def read_facts(capabilities: types.ClientCapabilities, name: str = "") -> Client
         What the client calls itself, for what no capability tells.
     """
 
-    def has(path: str) -> Any:
-        value: Any = capabilities
-        for name in path.split("."):
-            value = getattr(value, name, None)
-            if value is None:
-                return None
-        return value
+    has: Callable[[str], Any] = partial(get_capability, capabilities)
 
     def of_diagnostics(name: str) -> bool:
         # Said of those that are published; from LSP 3.18 on of those that are pulled, too.
