@@ -263,6 +263,10 @@ class Frame:
         shown_too = {selected.id, context.root.id, *(node.id for node in (*past, *context.siblings))}
         others = [node for node in context.made if node.id not in shown_too] if role in _LOOKING_BACK else []
         made = sum(node.parent is not None for node in context.made)
+        # Which of those shown cannot be told apart by their times.
+        numbers = {one[0] for one in titled}
+        compared = [selected, *past, *(node for node in tried if node.id in numbers)]
+        compared = compared if role in _LOOKING_BACK and self.settings.history else []
         began = context.first_failure if self._tried and role is ModelRole.DEBUG else None
         return {
             "selected": None if alone else shown,
@@ -277,9 +281,7 @@ class Frame:
             else [],
             "made": made,
             "many": self._tried and made >= MANY_ATTEMPTS,
-            "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in titled})))
-            if role in _LOOKING_BACK and self.settings.history
-            else (),
+            "alike": [listed(*map(str, group)) for group in alike(compared)],
             "difference": {"id": context.last_correct.id, "text": difference(context.last_correct, selected)}
             if context.last_correct is not None and role is ModelRole.DEBUG
             else None,
@@ -371,11 +373,6 @@ def _correction(failed: Node) -> dict[str, str]:
         "reason": capped(clean(failed.verdict.message), HINT),
         "answer": source_text(answer, PAST_SOURCE) if answer.strip() else "",
     }
-
-
-def _groups(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """Return the attempts that cannot be told apart by their times, each group as `1, 2 and 3`."""
-    return tuple(listed(*map(str, group)) for group in alike(nodes))
 
 
 def _view(node: Node, context: Context, *, profile: bool, limit: int = PAST_SOURCE) -> Attempt:

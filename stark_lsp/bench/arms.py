@@ -207,14 +207,11 @@ def _setups(arms: Sequence[Arm]) -> dict[Arm, str]:
     if all(len(text) <= SHORT for text in texts.values()):
         return texts
     different = list(dict.fromkeys(text for text in texts.values() if text))
-    letters = {text: f"setup {_letter(place)}" for place, text in enumerate(different)}
+    named = zip(different, [*string.ascii_uppercase, *map(str, range(27, len(different) + 1))], strict=False)
+    letters = {text: f"setup {letter}" for text, letter in named}
     return {arm: letters[text] if text else "" for arm, text in texts.items()}
 
 
 def _own(arms: Sequence[Arm]) -> dict[Arm, str]:
     in_all = set.intersection(*(set(arm.changed) for arm in arms)) if arms else set()
     return {arm: ", ".join(one for one in arm.changed if one not in in_all) for arm in arms}
-
-
-def _letter(place: int) -> str:
-    return string.ascii_uppercase[place] if place < len(string.ascii_uppercase) else str(place + 1)

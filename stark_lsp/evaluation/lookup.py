@@ -76,7 +76,9 @@ def find_interpreter(explicit: str | None, path: str, roots: Iterable[str] = ())
         return Interpreter(_explicit(explicit), "as set or chosen in the editor, or by --python")
     passed_over: list[str] = []
     folders = tuple(way_up(path, roots))
-    for found in (*_in_project(folders, os.environ), *_activated(os.environ), *_versions(folders, os.environ)):
+    named = [(name, os.environ[name]) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if os.environ.get(name)]
+    activated = [_Found(Path(folder), f"{name} names {folder}", trusted=True) for name, folder in named]
+    for found in (*_in_project(folders, os.environ), *activated, *_versions(folders, os.environ)):
         python = _python_in(found.folder)
         if python is None:
             if (found.folder / "pyvenv.cfg").is_file():
@@ -148,12 +150,6 @@ def _in_project(folders: Iterable[Path], environ: Mapping[str, str]) -> Iterator
         if project:
             for made in poetry.environments(folder, environ):
                 yield _Found(made, f"the environment that poetry made for {folder}")
-
-
-def _activated(environ: Mapping[str, str]) -> Iterator[_Found]:
-    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        if environ.get(name):
-            yield _Found(Path(environ[name]), f"{name} names {environ[name]}", trusted=True)
 
 
 def _versions(folders: Iterable[Path], environ: Mapping[str, str]) -> Iterator[_Found]:

@@ -97,7 +97,8 @@ class ForwardWriter:
 
     def _sizes_together(self, lines: list[str]) -> list[str]:
         """Write `b = x.size(0)`, `t = x.size(1)`, … as `b, t = x.size()` where these are all sizes of x."""
-        named = [(name, self.graph.meta(ref)) for ref, name in self.names.items() if self._is_tensor(ref)]
+        nodes = self.graph.nodes
+        named = [(n, self.graph.meta(ref)) for ref, n in self.names.items() if ref.index < len(nodes[ref.node].outputs)]
         named += [(node.target, node.meta) for node in self.graph.nodes if node.op in ("input", "attribute")]
         ranks: dict[str, int] = {}
         for name, meta in named:
@@ -116,9 +117,6 @@ class ForwardWriter:
                 result.append(lines[index])
             index += rank
         return result
-
-    def _is_tensor(self, ref: Ref) -> bool:
-        return ref.index < len(self.graph.nodes[ref.node].outputs)
 
     # ---- names ------------------------------------------------------------------------------------
 

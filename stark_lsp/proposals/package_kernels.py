@@ -95,7 +95,9 @@ def _shared(pieces: Pieces) -> list[Piece]:
 
 def _file(path: str, opened: str | None, pieces: Pieces, shared: list[Piece]) -> SharedFile | None:
     try:
-        before = opened if opened is not None else _on_disk(path)
+        before = opened
+        if before is None and os.path.exists(path):
+            before = Path(path).read_bytes().decode()
         there = {ast.dump(node): node for node in parse(before or "").body}
     except (OSError, UnicodeDecodeError, SyntaxError):
         return None
@@ -119,11 +121,3 @@ def _file(path: str, opened: str | None, pieces: Pieces, shared: list[Piece]) ->
         text = before + added.replace("\n", newline)
     check_compiles(text)
     return SharedFile(path, before, text)
-
-
-def _on_disk(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None

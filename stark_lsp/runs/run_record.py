@@ -138,7 +138,9 @@ class RunRecord:
     async def _open_record(self, stored: StoredRun | None) -> None:
         """Step 1: create the run in the store or take an unfinished one up."""
         if stored is None:
-            root = Node(0, None, AgentRole.ROOT, _reference_candidate(self.run.problem))
+            problem = self.run.problem
+            itself = Candidate(problem.slice.text, Dialect.TORCH, problem.class_name)
+            root = Node(0, None, AgentRole.ROOT, itself)
             self.nodes = {0: root}
             await asyncio.to_thread(self._store.create, self.run)
             await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
@@ -243,10 +245,6 @@ class RunRecord:
                 self._agents = from_wire(self.run.agents, AgentSettings)
         except WireError as error:
             self._log(f"run {self.run.id}: not all stored settings are readable, using today's: {error}")
-
-
-def _reference_candidate(problem: Problem) -> Candidate:
-    return Candidate(problem.slice.text, Dialect.TORCH, problem.class_name)
 
 
 def _system(stored: StoredRun) -> str:

@@ -67,15 +67,10 @@ class Windows:
         return self._sample(tree, node_id, lambda: debug_members(tree, node_id), rng)
 
     def _sample(self, tree: Tree, node_id: int, members: Callable[[], Set[int]], rng: Random) -> tuple[Node, ...]:
-        ordered = sorted(members() if self.dynamic else naive_members(tree, node_id))
+        ordered = sorted(members() if self.dynamic else _members(tree, node_id))
         if len(ordered) > self.settings.window_size:
             ordered = sorted(rng.sample(ordered, self.settings.window_size))
         return tuple(tree.nodes[member] for member in ordered)
-
-
-def naive_members(tree: Tree, node_id: int) -> Set[int]:
-    """Return the ids in the naive window: the node and the root."""
-    return _members(tree, node_id)
 
 
 def _members(tree: Tree, node_id: int, *parts: Iterable[int]) -> Set[int]:

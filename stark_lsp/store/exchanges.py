@@ -187,7 +187,8 @@ def _read(wire: str, parts: dict[str, str]) -> Exchange:
     rest = from_wire(json.loads(wire), Exchange)
     tool = from_wire(json.loads(parts["tool"]), Tool) if "tool" in parts else None
     tools = from_wire(json.loads(parts["tools"]), tuple[Tool, ...]) if "tools" in parts else ()
-    turns = tuple(from_wire(json.loads(parts[f"turn {number}"]), Turn) for number in range(_turns(parts)))
+    count = sum(part.startswith("turn ") for part in parts)
+    turns = tuple(from_wire(json.loads(parts[f"turn {number}"]), Turn) for number in range(count))
     handed_in: dict[str, Any] | None = json.loads(parts["tool_input"]) if "tool_input" in parts else None
     return replace(
         rest,
@@ -202,10 +203,6 @@ def _read(wire: str, parts: dict[str, str]) -> Exchange:
         ),
         answer=replace(rest.answer, text=parts["text"], tool_input=handed_in),
     )
-
-
-def _turns(parts: dict[str, str]) -> int:
-    return sum(part.startswith("turn ") for part in parts)
 
 
 def _handed_in(answer: Answer) -> tuple[Answer, str | None]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+_BOOT, _NAMESPACE = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
 class Liveness(Enum):
@@ -98,18 +101,11 @@ def start_time_posix(pid: int) -> str | None:
 
 
 def _place() -> str:
-    return f"{socket.gethostname().replace('/', '_')}/{_boot()}/{_namespace()}"
+    return f"{socket.gethostname().replace('/', '_')}/{_told(_BOOT.read_text)}/{_told(_NAMESPACE.readlink)}"
 
 
-def _boot() -> str:
+def _told(by: Callable[[], object]) -> str:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def _namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
+        return str(by()).strip()
     except OSError:
         return ""

@@ -95,7 +95,7 @@ class ServiceModel(ABC):
     @property
     def server(self) -> str:
         """The host that is asked."""
-        return host_of(self._base_url)
+        return urlsplit(self._base_url).netloc.rsplit("@", 1)[-1]  # without a user's name
 
     def takes_temperature(self, name: str = "") -> bool | None:
         """Return whether a model (empty: the default one) takes a temperature; None if that is not known yet."""
@@ -212,12 +212,6 @@ class ServiceModel(ABC):
     async def _open(self, client: Any, request: dict[str, Any]) -> Any:
         """Send a request; return the stream of its events."""
 
-    async def _connected(self) -> Any:
-        async with self._connecting:
-            if self._client is None:
-                self._client = await asyncio.to_thread(self._connect)
-            return self._client
-
     async def _try(self, request: dict[str, Any], reader: AnswerReader, meter: Meter) -> str | Trouble:
         """Make one try; return the request's id if the answer came to its end."""
         # Not `asyncio.wait_for`: before Python 3.12 it can swallow a cancel that comes together with the answer.
@@ -236,8 +230,10 @@ class ServiceModel(ABC):
         return trying.result()
 
     async def _stream(self, request: dict[str, Any], reader: AnswerReader) -> str | Trouble:
-        client = await self._connected()
-        name = ""
+        async with self._connecting:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+        client, name = self._client, ""
         trouble = None
         try:
             with warnings.catch_warnings():
@@ -375,8 +371,3 @@ def check_address(address: str, variable: str, example: str) -> None:
     """
     if not re.match(r"https?://[^/\s]", address):
         raise BadInput(f"{variable} names no server.", cure=f"Write it as in {example}.")
-
-
-def host_of(address: str) -> str:
-    """Return the host and port of an address, without a user's name."""
-    return urlsplit(address).netloc.rsplit("@", 1)[-1]
