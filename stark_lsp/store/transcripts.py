@@ -1,10 +1,8 @@
 """A run as one file to keep, hand on or replay.
 
 It is a JSON object of `stark_transcript`, the version of its form, and of these parts, in the wire form of `core.wire`:
-
-- version 2: `run`, `nodes`, `exchanges`, `losses`, `steerings`, and `texts`, the table of the long texts that stand in
-  several places (`shared_texts`);
-- version 1, which is still read: `run`, `nodes`, `exchanges`, `steerings`, with every text where it is used.
+`run`, `nodes`, `exchanges`, `losses`, `steerings`, and `texts`, the table of the long texts that stand in several
+places (`shared_texts`).
 
 Such a file holds the user's document, every candidate, every prompt and
 answer, and paths of the machine; `anonymous` says what can be left out. It holds no key. A file that is read may come
@@ -42,7 +40,6 @@ MOST_BYTES = 256 * 1024 * 1024
 _KEY = "stark_transcript"
 _TEXTS = "texts"
 _PARTS = ("run", "nodes", "exchanges", "losses", "steerings")
-_PARTS_OF_1 = ("run", "nodes", "exchanges", "steerings")
 _DEEPEST = DEEPEST + 8
 """Levels: what was handed in may have `DEEPEST`, some are around it, and two are in what stands for a text."""
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
@@ -138,7 +135,7 @@ def loads(data: bytes | str) -> Transcript:
     if not isinstance(document, dict) or _KEY not in document:
         raise _not_one(f"there is no `{_KEY}`")
     version = document.pop(_KEY)
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+    if not isinstance(version, int) or isinstance(version, bool) or version < VERSION:
         raise _not_one(f"`{_KEY}` is no version")
     if version > VERSION:
         raise BadInput(
@@ -147,18 +144,11 @@ def loads(data: bytes | str) -> Transcript:
         )
     if too_deep(document, _DEEPEST):
         raise _not_one("it is nested too deeply")
-    parts = _PARTS_OF_1 if version == 1 else (*_PARTS, _TEXTS)
-    if set(document) != set(parts):
-        raise _not_one(f"it should hold {', '.join(parts)}")
-    if version == 1:
-        document["losses"] = []
-    else:
-        try:
-            texts = document.pop(_TEXTS)
-            document = expand(document, texts, MOST_BYTES)
-        except TextError as error:
-            raise _not_one(str(error)) from error
+    if set(document) != {*_PARTS, _TEXTS}:
+        raise _not_one(f"it should hold {', '.join((*_PARTS, _TEXTS))}")
     try:
+        texts = document.pop(_TEXTS)
+        document = expand(document, texts, MOST_BYTES)
         transcript = Transcript(
             from_wire(document["run"], Run),
             tuple(sorted(_words(document, "nodes", Node), key=lambda node: node.id)),
@@ -166,7 +156,7 @@ def loads(data: bytes | str) -> Transcript:
             _words(document, "losses", Loss),
             _words(document, "steerings", Steering),
         )
-    except (WireError, RecursionError) as error:
+    except (TextError, WireError, RecursionError) as error:
         raise _not_one(str(error)) from error
     _check(transcript)
     return transcript

@@ -20,7 +20,6 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import Decision, ModelRole, RunState
 from stark_lsp.core.steering import Steering
-from stark_lsp.core.wire import to_wire
 from stark_lsp.store import RunStore, transcripts
 from stark_lsp.store.transcripts import Transcript
 
@@ -36,13 +35,6 @@ WHOLE = Transcript(
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
     return RunStore(tmp_path / "state" / "runs.sqlite3")
-
-
-def in_format_1(whole: Transcript) -> str:
-    """Return the text of a transcript as the versions before wrote it."""
-    parts = ("run", "nodes", "exchanges", "steerings")
-    made = {"stark_transcript": 1, **{part: to_wire(getattr(whole, part)) for part in parts}}
-    return json.dumps(made, indent=1) + "\n"
 
 
 def document() -> dict[str, Any]:
@@ -79,7 +71,6 @@ def test_whatever_a_run_holds_comes_back(
     text = transcripts.dumps(whole)
     assert text.isascii()
     assert transcripts.loads(text) == whole
-    assert transcripts.loads(in_format_1(whole)) == replace(whole, losses=()), "format 1 has no losses, and all else"
 
 
 def test_a_file_holds_the_parts_that_its_format_names() -> None:
