@@ -16,6 +16,9 @@ from stark_lsp.core.verdict import Interval, Reference, Timing, Verdict
 from stark_lsp.core.wire import to_wire
 from stark_lsp.store import RunStore
 
+_AGAINST = ("speedup_vs_eager", "speedup_vs_compile", "speedup_vs_max_autotune")
+_GAINS = (*_AGAINST, "speedup_without_gradients", "speedup_with_backward")
+
 
 def of_run(run: Run, nodes: Mapping[int, Node], store: RunStore) -> dict[str, Any]:
     """Return the report of a run; times in milliseconds, `interval` is that of `speedup_vs_eager`.
@@ -68,9 +71,7 @@ def of_verdict(reference: Reference | None, verdict: Verdict, /, **about: Any) -
     -------
     Times in milliseconds; `interval` is that of `speedup_vs_eager`, as for a run; all of them are in `intervals`.
     """
-    runtime, tuned = verdict.runtime, verdict.speedup_vs_max_autotune
-    eager, compiled = verdict.speedup_vs_eager, verdict.speedup_vs_compile
-    without, trained = verdict.speedup_without_gradients, verdict.speedup_with_backward
+    runtime, gains = verdict.runtime, {name: getattr(verdict, name) for name in _GAINS}
     profile, environment = verdict.profile, verdict.environment
     if environment is None and reference is not None:
         environment = reference.environment
@@ -84,12 +85,8 @@ def of_verdict(reference: Reference | None, verdict: Verdict, /, **about: Any) -
         "line": verdict.line,
         "failed_in": verdict.failed_in.value if verdict.failed_in is not None else None,
         "runtime_ms": verdict.runtime_ms,
-        "interval": _bounds(eager),
-        "speedup_vs_eager": eager.value if eager is not None else None,
-        "speedup_vs_compile": compiled.value if compiled is not None else None,
-        "speedup_vs_max_autotune": tuned.value if tuned is not None else None,
-        "speedup_without_gradients": without.value if without is not None else None,
-        "speedup_with_backward": trained.value if trained is not None else None,
+        "interval": _bounds(verdict.speedup_vs_eager),
+        **{name: gain.value if gain is not None else None for name, gain in gains.items()},
         "errors": to_wire(verdict.errors) if verdict.errors is not None else None,
         "launched": [to_wire(launch) for launch in profile.launched] if profile is not None else [],
         "environment": to_wire(environment) if environment is not None else None,
@@ -97,11 +94,7 @@ def of_verdict(reference: Reference | None, verdict: Verdict, /, **about: Any) -
         "stages_s": stages,
         "intervals": {
             "runtime_ms": [runtime.low_ms, runtime.high_ms] if runtime is not None else None,
-            "speedup_vs_eager": _bounds(eager),
-            "speedup_vs_compile": _bounds(compiled),
-            "speedup_vs_max_autotune": _bounds(tuned),
-            "speedup_without_gradients": _bounds(without),
-            "speedup_with_backward": _bounds(trained),
+            **{name: _bounds(gain) for name, gain in gains.items()},
         },
         "samples": runtime.n if runtime is not None else None,
         "compiler": [to_wire(message) for message in verdict.compiler],
@@ -209,16 +202,14 @@ def _attempt(node: Node) -> dict[str, Any]:
 def _best(node: Node) -> dict[str, Any]:
     verdict = node.verdict
     assert verdict is not None
-    eager, compiled, tuned = verdict.speedup_vs_eager, verdict.speedup_vs_compile, verdict.speedup_vs_max_autotune
+    gains = {name: getattr(verdict, name) for name in _AGAINST}
     return {
         "node": node.id,
         "runtime_ms": verdict.runtime_ms,
         "eager_ms": verdict.eager.median_ms if verdict.eager is not None else None,
         "compile_ms": verdict.compiled.median_ms if verdict.compiled is not None else None,
-        "speedup_vs_eager": eager.value if eager is not None else None,
-        "speedup_vs_compile": compiled.value if compiled is not None else None,
-        "speedup_vs_max_autotune": tuned.value if tuned is not None else None,
-        "interval": _bounds(eager),
+        **{name: gain.value if gain is not None else None for name, gain in gains.items()},
+        "interval": _bounds(verdict.speedup_vs_eager),
         "isolation": verdict.environment.isolation if verdict.environment is not None else None,
         "profile": to_wire(verdict.profile) if verdict.profile is not None else None,
         "notes": list(verdict.notes),
