@@ -18,7 +18,7 @@ from stark_lsp.core.paper import as_in_paper
 from stark_lsp.core.setting import shown
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, KernelPlace, Mode, WriteMode
-from stark_lsp.server.client.setting_list import SETTINGS
+from stark_lsp.server.client.setting_list import OF_SEARCH, SETTINGS
 from stark_lsp.server.text.folders import resolved
 
 if TYPE_CHECKING:
@@ -81,15 +81,7 @@ class Configuration:
         try:
             search = SearchSettings(
                 system=self["system"],
-                policy=self["search.policy"],
-                epsilon=float(self["search.epsilon"]),
-                root_children=int(self["search.rootChildren"]),
-                dead_branch_children=int(self["search.deadBranchChildren"]),
-                leaderboard_size=int(self["search.leaderboardSize"]),
-                window_size=int(self["search.windowSize"]),
-                corrections=int(self["search.corrections"]),
-                tune=int(self["search.tune"]),
-                tune_s=int(self["search.tuneSeconds"]),
+                **{field: type(_BY_NAME[name].default)(self[name]) for name, field in OF_SEARCH.items()},
                 attempts=attempts,
                 in_flight=int(self["search.inFlight"]),
                 any_length=self["anyLength"],

@@ -26,6 +26,19 @@ def _choice(name: str, default: Enum, description: str) -> Setting:
     return Setting(name, "string", default.value, description, tuple(one.value for one in type(default)))
 
 
+OF_SEARCH = {
+    "search.policy": "policy",
+    "search.epsilon": "epsilon",
+    "search.rootChildren": "root_children",
+    "search.deadBranchChildren": "dead_branch_children",
+    "search.leaderboardSize": "leaderboard_size",
+    "search.windowSize": "window_size",
+    "search.corrections": "corrections",
+    "search.tune": "tune",
+    "search.tuneSeconds": "tune_s",
+}
+"""Settings that are fields of `SearchSettings` as they stand."""
+
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "interpreter",
@@ -186,15 +199,7 @@ SETTINGS: tuple[Setting, ...] = (
         "How candidates are built, checked and timed in every detail, by the names that stark-lsp judge --set takes, "
         'for instance {"load_timeout_s": 300}. It wins over the settings above.',
     ),
-    replace(_SEARCH["policy"], name="search.policy"),
-    replace(_SEARCH["epsilon"], name="search.epsilon"),
-    replace(_SEARCH["root_children"], name="search.rootChildren"),
-    replace(_SEARCH["dead_branch_children"], name="search.deadBranchChildren"),
-    replace(_SEARCH["leaderboard_size"], name="search.leaderboardSize"),
-    replace(_SEARCH["window_size"], name="search.windowSize"),
-    replace(_SEARCH["corrections"], name="search.corrections"),
-    replace(_SEARCH["tune"], name="search.tune"),
-    replace(_SEARCH["tune_s"], name="search.tuneSeconds"),
+    *(replace(_SEARCH[field], name=name) for name, field in OF_SEARCH.items()),
     replace(_SEARCH["in_flight"], name="search.inFlight", high=64),
     Setting(
         "promptsDirectory",
