@@ -216,9 +216,12 @@ def read_kernel(
     fields, cut = _fields(answer, question, _WRITTEN)
     wanted = tuple(name for name in (class_name, old) if name)
     text = _spoken(answer)
-    # Where edits are handed in, some write into `source` that it is in them.
-    written = fields.get("edits") if fields else search_replace(text)
-    edits = () if base is None or _CODE.search(_string(fields.get("source"))) else _edits(written)
+    # Where edits are handed in, some write into `source` that it is in them, or the edits themselves.
+    given = _string(fields.get("source"))
+    written = search_replace(given if fields else text)
+    if fields and not written and not _CODE.search(given):
+        written = fields.get("edits")
+    edits = _edits(written) if base is not None else ()
     if base is not None and edits:
         try:
             source, whole = applied(base, edits), bool(fields) or answer.stop is not StopReason.MAX_TOKENS
@@ -270,8 +273,9 @@ def completed(answer: Answer, source: str) -> Answer:
 def _cut_off(answer: Answer, question: Question) -> str:
     role, limit = question.role.value, f"The answer was cut off at {question.max_tokens} tokens"
     said = one_line(answer.message, 200).rstrip(".") or limit
-    cure = f"raise {role}.max_tokens" if said == limit else "give the server a larger context"
-    return f"{said}: {cure}, or lower {role}.effort."
+    larger = f"{role}.max_tokens" if said == limit else "the server's context"
+    # For the model as well as for the user: one can be shorter, the other can set something.
+    return f"{said}: it has to be shorter, or {larger} larger, or {role}.effort lower."
 
 
 def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tuple[dict[str, Any], str]:
@@ -297,9 +301,11 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tupl
         reason = f"The answer could not be used: {said}." if said else "The answer was empty."
         if not said and answer.tool_input and not any(name in answer.tool_input for name in wanted):
             reason = f"What was handed in has none of {', '.join(wanted)}."
-        if answer.stop is StopReason.MAX_TOKENS:
+        cut_off = answer.stop is StopReason.MAX_TOKENS
+        if cut_off:
             reason = _cut_off(answer, question)
-        raise NoCandidate(reason, text=_kept(answer))
+        # Who thought until the limit would do so again: the question would be the same.
+        raise NoCandidate(reason, text=_kept(answer), final=cut_off and not text.strip())
     return {}, ""
 
 

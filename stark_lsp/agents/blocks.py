@@ -6,17 +6,20 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 from stark_lsp.discovery.syntax import split_lines
 
-_OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+#-]*)[^`]*$")
+_OPENING = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([\w.+#-]*)[^`]*$")
 _LONGEST_OPENING = 400
 """Characters of a line that may open a block: looking at one takes time with the square of its length."""
 _OBJECT = re.compile(r'^[ \t]*\{\s*(?=")', re.MULTILINE)
 _BRACE = re.compile(r'\{\s*"')
 _MOST_OBJECTS = 100
 """Beginnings of objects that are looked at: one that breaks off may be as long as the text."""
+_PARAMETER = re.compile(r"<parameter=(\w+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+"""A field of a call as Qwen's coders write it down."""
 _COLON, _COMMA = re.compile(r"\s*:\s*"), re.compile(r"\s*,\s*")
 _SEARCH, _INSTEAD, _REPLACE = (re.compile(form) for form in ("<{5,9} ?SEARCH", "={5,9}", ">{5,9} ?REPLACE"))
 PYTHON = ("python", "py", "python3", "")
@@ -68,8 +71,21 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
                 at = start.end()
                 continue
             for name in ("function", "arguments", "parameters"):
-                value = value[name] if isinstance(value.get(name), dict) else value
+                value = _object(value.get(name)) or value
             yield value
+    written = {name: value for name, value in _PARAMETER.findall(text)}
+    if written:
+        yield written
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    """Return an object, also where it is written as a text, which is how chat completions have it."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value, strict=False)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
 
 
 def json_beginning(text: str) -> tuple[dict[str, Any], str]:
@@ -128,16 +144,17 @@ def _divided(text: str) -> tuple[tuple[Block, ...], list[str]]:
     """Return the fenced blocks of a text, and the lines around them."""
     blocks: list[Block] = []
     around: list[str] = []
-    fence, language, lines = "", "", list[str]()
+    margin, fence, language, lines = "", "", "", list[str]()
     for line in split_lines(text):
         bare = line.strip()
         if fence and bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
             blocks.append(Block(language, "".join(f"{each}\n" for each in lines)))
             fence = ""
         elif fence:
-            lines.append(line)
+            # As CommonMark has it: a block in a list stands as far to the right as what opens it.
+            lines.append(line[len(commonprefix([margin, line])) :])
         elif len(line) <= _LONGEST_OPENING and (opening := _OPENING.match(line)):
-            fence, language, lines = opening[1], opening[2].lower(), []
+            margin, fence, language, lines = opening[1], opening[2], opening[3].lower(), []
         else:
             around.append(line)
     if fence and lines:

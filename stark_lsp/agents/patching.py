@@ -1,10 +1,10 @@
 """Edits that a model hands in instead of a whole file: text that stands in a source exactly once, and what replaces it.
 
-All edits are applied to the source as it was shown, at once, so their order means nothing. Text that is not there as
-it stands may be whole lines that differ in trailing blanks, or in the indentation of all of them alike, where only one
-place does. A line of three dots stands for all between two passages, each of which is there once, so that a long piece
-need not be quoted to be replaced. Nothing is guessed beyond that: what stands for no place or for several is told with
-the places to look at.
+All edits are applied to the source as it was shown, at once, so their order means nothing. Text stands for whole lines,
+as they are; else for those that differ in trailing blanks, or in the indentation of all of them alike, where only one
+place does; else for a part of a line that neither begins nor ends within a word. A line of three dots stands for all
+between two passages, each of which is there once, so that a long piece need not be quoted to be replaced. Nothing is
+guessed beyond that: what stands for no place or for several is told with the places to look at.
 """
 
 from __future__ import annotations
@@ -90,13 +90,12 @@ def _place(source: str, edit: Edit) -> _Place:
     if any(map(omits, text.split("\n"))) and not (dotted and search in source):
         # A line of dots that stands there may stay; others would be written into the file.
         raise Misfit("lines are left out of what is to take its place. Write all of them.")
-    found = _occurrences(source, search)
-    if len(found) == 1:
-        if search.endswith("\n") and text and not text.endswith("\n"):
-            text += "\n"  # lines were meant; the next one must not join the last of them
-        return _Place(found[0], found[0] + len(search), text)
-    if found:
-        raise Misfit(_several([_line(source, at) for at in found]))
+    ended = source if source.endswith("\n") else f"{source}\n"
+    whole = _occurrences(f"\n{ended}", f"\n{search}" if search.endswith("\n") else f"\n{search}\n")
+    if len(whole) > 1:
+        raise Misfit(_several([_line(source, at) for at in whole]))
+    if whole:
+        return _Place(whole[0], whole[0] + len(search), _ended(text, search))
     lines, wanted = source.split("\n"), search.strip("\n").split("\n")
     while not wanted[0].strip():
         wanted.pop(0)
@@ -112,6 +111,11 @@ def _place(source: str, edit: Edit) -> _Place:
                 start = sum(len(line) + 1 for line in lines[: starts[0]])
                 end = start + sum(len(line) + 1 for line in lines[starts[0] : starts[0] + len(wanted)])
                 return _Place(start, end, f"{moved}\n" if moved else "")
+    parts = _occurrences(source, search, apart=True)
+    if len(parts) > 1:
+        raise Misfit(_several([_line(source, at) for at in parts]))
+    if parts:
+        return _Place(parts[0], parts[0] + len(search), _ended(_hung(source, parts[0], search, text), search))
     if any(map(omits, wanted[1:-1])):
         return _span(lines, wanted, text)
     raise Misfit(f"what it searches for is not in the source.{_nearest(lines, wanted)}")
@@ -136,14 +140,37 @@ def _span(lines: Sequence[str], wanted: Sequence[str], text: str) -> _Place:
     return _Place(start, end, f"{new}\n" if new else "")
 
 
-def _occurrences(text: str, wanted: str) -> list[int]:
-    """Return where a text begins in another, overlapping places too; three are many."""
+def _ended(text: str, search: str) -> str:
+    """Return what replaces lines, as lines: the next one must not join the last of them."""
+    return f"{text}\n" if search.endswith("\n") and text and not text.endswith("\n") else text
+
+
+def _hung(source: str, at: int, search: str, text: str) -> str:
+    """Return what replaces the rest of a line that was quoted without its margin, with that margin in further lines."""
+    margin, further = source[source.rfind("\n", 0, at) + 1 : at], text.split("\n")[1:]
+    if margin.strip() or "\n" in search.strip("\n") or _margin(further) or search[:1].isspace():
+        return text
+    return "\n".join([text.split("\n")[0], *(margin + line if line.strip() else line for line in further)])
+
+
+def _occurrences(text: str, wanted: str, *, apart: bool = False) -> list[int]:
+    """Return where a text begins in another, overlapping places too; three are many.
+
+    `apart` leaves out where it begins or ends within a word.
+    """
     found: list[int] = []
     at = text.find(wanted)
     while at >= 0 and len(found) < 3:
-        found.append(at)
+        end = at + len(wanted)
+        if not apart or not (_within_a_word(text, at) or _within_a_word(text, end)):
+            found.append(at)
         at = text.find(wanted, at + 1)
     return found
+
+
+def _within_a_word(text: str, at: int) -> bool:
+    sides = text[at - 1 : at + 1] if at else ""
+    return len(sides) == 2 and all(side.isalnum() or side == "_" for side in sides)
 
 
 def _line_matches(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:

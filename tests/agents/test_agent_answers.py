@@ -96,9 +96,15 @@ def test_a_candidate_is_found_however_it_is_handed_in(answer: Answer) -> None:
         (answered(stop=StopReason.REFUSAL, message="policy."), "The model declined to answer: policy."),
         (answered(stop=StopReason.REFUSAL, message="The model declined (x)."), "The model declined (x)."),
         (answered(stop=StopReason.REFUSAL, source=GOOD), "declined"),
-        (answered("I begin with", stop=StopReason.MAX_TOKENS), "cut off at 4000 tokens: raise code.max_tokens"),
+        (
+            answered("I begin with", stop=StopReason.MAX_TOKENS),
+            "cut off at 4000 tokens: it has to be shorter, or code.max_tokens larger",
+        ),
         (answered(stop=StopReason.MAX_TOKENS), "cut off"),
-        (answered(stop=StopReason.MAX_TOKENS, message="It was full."), "It was full: give the server a larger context"),
+        (
+            answered(stop=StopReason.MAX_TOKENS, message="It was full."),
+            "It was full: it has to be shorter, or the server's context larger",
+        ),
         (answered(), "The answer was empty."),
         (answered(" \n\t "), "The answer was empty."),
         (answered(source=" \n"), "The answer was empty."),
@@ -124,6 +130,15 @@ def test_what_is_no_candidate_has_a_reason(answer: Answer, said: str) -> None:
     assert said in str(error)
     assert str(error).endswith(".")
     error.text.encode()
+
+
+def test_only_of_what_left_nothing_at_its_limit_is_no_more_asked() -> None:
+    limit = {"stop": StopReason.MAX_TOKENS}
+    assert reason(answered(**limit)).final
+    assert reason(answered("<think>Let me see", **limit)).final
+    assert not reason(answered("I begin with", **limit)).final
+    assert not reason(answered('{"summary": "x', **limit)).final
+    assert not reason(answered()).final
 
 
 _CUT = "The answer was cut off at 4000 tokens"
@@ -253,8 +268,8 @@ def test_a_plan_is_read_from_text() -> None:
         (answered(title=" ", advice=["", 3]), "empty"),
         (answered(f"```python\n{GOOD}```"), "without a plan"),
         (answered("x", stop=StopReason.REFUSAL), "declined"),
-        (answered('{"title": "A", "advice": "B', stop=StopReason.MAX_TOKENS), "raise plan.max_tokens"),
-        (answered("First, fuse", stop=StopReason.MAX_TOKENS), "raise plan.max_tokens"),
+        (answered('{"title": "A", "advice": "B', stop=StopReason.MAX_TOKENS), "or plan.max_tokens larger"),
+        (answered("First, fuse", stop=StopReason.MAX_TOKENS), "or plan.max_tokens larger"),
     ],
 )
 def test_what_is_no_plan_has_a_reason(answer: Answer, said: str) -> None:

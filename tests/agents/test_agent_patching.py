@@ -76,20 +76,20 @@ def test_edits_made_from_a_difference_give_the_other_text_in_any_order(
 
 @given(LINES, LINES.map("\n".join), st.booleans())
 def test_what_stands_for_no_single_place_is_never_applied(before: list[str], search: str, whole: bool) -> None:
-    source = "".join(f"{line}\n" for line in before)
-    count = occurrences(source, search)
+    source, search = "".join(f"{line}\n" for line in before), f"{search}\n" if whole else search
+    count, lines = occurrences(source, search), occurrences(f"\n{source}", "\n" + search.removesuffix("\n") + "\n")
     try:
         made = applied(source, [edit(search, "NEW")])
     except Misfit:
-        assert count != 1 or not search.strip()
+        assert lines != 1 or not search.strip()
         return
     assert made.count("NEW") == 1
     kept = made.split("NEW")
     assert source.startswith(kept[0])
     assert source.endswith(kept[1].removeprefix("\n"))
     taken = source[len(kept[0]) : len(source) - len(kept[1].removeprefix("\n"))]
-    if count != 1:  # then it was whole lines, and no others are the same but for blanks
-        assert count == 0
+    assert lines < 2
+    if lines == 0 and count != 1:  # then it was lines, and no others are the same but for blanks
         same = [line.strip() for line in search.strip("\n").splitlines() if line.strip()]
         assert [line.strip() for line in taken.splitlines() if line.strip()] == same
         tidy = "\n".join(["", *(line.strip() for line in source.split("\n")), ""])
@@ -97,6 +97,40 @@ def test_what_stands_for_no_single_place_is_never_applied(before: list[str], sea
         rstripped = "\n".join(["", *(line.rstrip() for line in source.split("\n")), ""])
         exact = "\n".join(["", *(line.rstrip() for line in taken.strip("\n").split("\n")), ""])
         assert occurrences(tidy, wanted) == 1 or occurrences(rstripped, exact) == 1
+
+
+NESTED = """\
+def outer(f, x):
+    def inner():
+        for _ in range(2):
+            y = f(x)
+        y = f(x)
+        acc_sum = 0.0
+        return y * 2.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("search", "replace", "old", "new"),
+    [
+        # A whole line is that line, though a deeper one ends alike.
+        ("        y = f(x)\n", "        y = f(x) + 1\n", "\n        y = f(x)\n", "\n        y = f(x) + 1\n"),
+        # What is quoted without its margin is written with it, however many lines take its place.
+        ("return y * 2.0", "out = y * 2.0\nreturn out", "return y * 2.0", "out = y * 2.0\n        return out"),
+        ("return y", "y = -y\nreturn y", "return y * 2.0", "y = -y\n        return y * 2.0"),
+        ("y * 2.0", "(\n            y\n        )", "y * 2.0", "(\n            y\n        )"),
+    ],
+)
+def test_lines_are_whole_lines_first_and_keep_their_margin(search: str, replace: str, old: str, new: str) -> None:
+    made = applied(NESTED, [edit(search, replace)])
+    assert made == NESTED.replace(old, new)
+    compile(made, "made.py", "exec")
+
+
+@pytest.mark.parametrize("search", ["sum = 0.0", "return y * 2", "uter(f"])
+def test_no_edit_begins_or_ends_within_a_word(search: str) -> None:
+    with pytest.raises(Misfit, match="not in the source"):
+        applied(NESTED.replace("2.0", "200"), [edit(search, "NEW")])
 
 
 def test_several_edits_are_made_at_once() -> None:

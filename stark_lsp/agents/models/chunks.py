@@ -48,7 +48,9 @@ class ChunkReader(AnswerReader):
 
     def _choose(self, choice: Mapping[str, Any]) -> None:
         delta = mapping(choice.get("delta") or choice.get("message"))
-        self._say(delta.get("content"))
+        content = delta.get("content")
+        for part in content if isinstance(content, list) else [content]:  # Mistral's reasoning models send parts
+            self._say(part.get("text") if isinstance(part, Mapping) else part)
         self._hide(delta.get("reasoning_content") or delta.get("reasoning"))
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:

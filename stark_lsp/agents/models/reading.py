@@ -82,6 +82,7 @@ class AnswerReader:
         self._question = question
         self._texts: list[str] = []
         self._tools: dict[int, ToolUse] = {}
+        self._closed: set[int] = set()
         self._size = 0
         self._hidden = 0
         self._usage: dict[str, int] = {}
@@ -102,6 +103,11 @@ class AnswerReader:
         return self._size + self._hidden > LONGEST_ANSWER
 
     @property
+    def whole(self) -> bool:
+        """Whether what was asked for is here, though nothing may have said that the answer ended."""
+        return any(self._usable(use) for index, use in self._tools.items() if index in self._closed)
+
+    @property
     def guessed(self) -> bool:
         """Whether the service did not say how many tokens it took."""
         return not self._counted or not self._read
@@ -115,6 +121,8 @@ class AnswerReader:
             self._open(index_of(event), mapping(event.get("content_block")))
         elif kind == "content_block_delta":
             self._add(index_of(event), mapping(event.get("delta")))
+        elif kind == "content_block_stop":
+            self._closed.add(index_of(event))
         elif kind == "message_delta":
             delta = mapping(event.get("delta"))
             stop = delta.get("stop_reason")
@@ -251,7 +259,19 @@ class AnswerReader:
     def _handed_in(self) -> ToolUse | None:
         wanted = "" if self._question.tool is None else self._question.tool.name
         uses = list(self._tools.values())
-        return next((use for use in uses if use.name == wanted), uses[0] if uses else None)
+        ours = [use for use in uses if use.name == wanted]
+        # Some call it twice: what has a field more is meant, else the later one.
+        return max(reversed(ours), key=self._usable, default=uses[0] if uses else None)
+
+    def _usable(self, use: ToolUse) -> int:
+        """Return how many fields a handing-in has; none if it is not what was asked for."""
+        tool = self._question.tool
+        try:
+            given = read_object(use.text)
+        except ValueError:
+            return 0
+        complete = tool is not None and use.name == tool.name and all(name in given for name in tool.schema["required"])
+        return len(given) if complete else 0
 
     def _called(self, tool: ToolUse | None) -> str:
         """Return the name of the further tool that was called, as a name can be sent again."""
