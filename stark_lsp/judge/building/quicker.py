@@ -122,7 +122,7 @@ class Build:
                 os.symlink(self.aids["pch"], f"{header}.gch")
             first = ["-include", header]
         last = ["-include", os.path.join(place, "stark_standard.h")]
-        return item.to(f"{item.target}.{QUICK}", "-I", INCLUDE, "-I", place, *first, *last)
+        return item.to(item.target, "-I", INCLUDE, "-I", place, *first, *last)
 
     def _linked(self, links: list[list[str]], folder: str) -> bool:
         """Link with the support library; returns whether all was found that is referred to."""

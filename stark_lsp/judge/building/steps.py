@@ -1,4 +1,4 @@
-"""Runs the commands of a build that torch has written for ninja: every source in a quicker way and as torch wrote it.
+"""Runs the commands of a build that torch has written for ninja: every source in a quicker way, or as torch wrote it.
 
 A source that fails in the quicker way is compiled exactly as torch wrote it, and what that says is what is reported.
 """
@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from typing import IO
 
 POLL_S = 0.01
-MANY_CORES = 8
-"""From so many cores on, the quicker way and torch's own are started together."""
 STOCK = "stock"
 """Torch's own way."""
 LOG = 4 << 20
@@ -65,8 +63,7 @@ class Step:
     target: str
     """What it makes there."""
     ways: dict[str, list[str]]
-    """Commands by the names of the ways, in the order of preference; the last one is torch's own. Every other way
-    makes a file of its own name, so that one that was killed cannot spoil another's."""
+    """Commands by the names of the ways, in the order in which they are tried; the last one is torch's own."""
     final: Callable[[str], bool]
     """Says of what a failed way printed whether every other way would fail as well."""
 
@@ -75,43 +72,29 @@ class Step:
         """The way that decided."""
         self.log = ""
         self.failed = False
-        self._runs: dict[str, Run] = {}
 
-    def start(self, together: bool) -> None:
-        """Start the first way, or with `together` all of them."""
-        for _ in range(len(self.ways) if together else 1):
-            self._next()
-
-    def _next(self) -> None:
-        name = next(iter(self.ways))
-        self._runs[name] = Run(self.ways.pop(name), self.folder)
+    def start(self) -> None:
+        """Start the next way."""
+        self.how = next(iter(self.ways))
+        self._run = Run(self.ways.pop(self.how), self.folder)
 
     def done(self) -> bool:
-        """See how its ways are getting on; returns whether that is decided."""
-        for name, run in list(self._runs.items()):
-            code = run.code()
-            if code is None:
-                continue
-            text = run.text()
-            del self._runs[name]
-            if code == 0 or name == STOCK or self.final(text):
-                self.kill()
-                target = os.path.join(self.folder, self.target)
-                if code == 0 and name != STOCK:
-                    os.replace(f"{target}.{name}", target)
-                    # Warnings about headers of ours would only puzzle.
-                    text = ""
-                self.how, self.log, self.failed = name, text, code != 0
-                return True
-            if self.ways:
-                self._next()
-        return False
+        """See how it is getting on; returns whether that is decided."""
+        code = self._run.code()
+        if code is None:
+            return False
+        text = self._run.text()
+        if code != 0 and self.ways and not self.final(text):
+            self.start()
+            return False
+        self.failed = code != 0
+        # Warnings about headers of ours would only puzzle.
+        self.log = text if self.failed or self.how == STOCK else ""
+        return True
 
     def kill(self) -> None:
-        """End all its ways."""
-        for run in self._runs.values():
-            run.kill()
-        self._runs.clear()
+        """End what is under way."""
+        self._run.kill()
 
 
 def run_all(steps: list[Step], cores: int) -> Step | None:
@@ -121,9 +104,8 @@ def run_all(steps: list[Step], cores: int) -> Step | None:
     try:
         while waiting or active:
             while waiting and len(active) < cores:
-                step = waiting.pop(0)
-                step.start(together=cores >= MANY_CORES)
-                active.append(step)
+                active.append(waiting.pop(0))
+                active[-1].start()
             for step in list(active):
                 if step.done():
                     active.remove(step)
