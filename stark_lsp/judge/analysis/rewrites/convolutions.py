@@ -155,50 +155,12 @@ def places(sizes: Any, taps: Any, stride: list[int], dilation: list[int]) -> lis
     return [(size - (count - 1) * apart - 1) // step + 1 for size, count, step, apart in each]
 
 
-def _rounded_like(x: torch.Tensor, padding: list[int], channels: int, up: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    sizes = [size + 2 * around for size, around in zip(x.shape[2:], padding)]
-    return x.new_empty((x.shape[0], *sizes, channels), dtype=torch.float16), x.new_empty(1)
-
-
-def _convolved_like(
-    x: torch.Tensor, filters: torch.Tensor, stride: list[int], dilation: list[int], groups: int, last: bool
-) -> torch.Tensor:
-    sizes = places(x.shape[1:-1], filters.shape[1:-1], stride, dilation)
-    return _result_like(x, x.shape[0] // groups, filters.shape[0], sizes, last)
-
-
-def _spread_like(
-    x: torch.Tensor,
-    filters: torch.Tensor,
-    start: list[int],
-    stride: list[int],
-    dilation: list[int],
-    front: list[int],
-    behind: list[int],
-    groups: int,
-    sizes: list[int],
-    last: bool,
-) -> torch.Tensor:
-    kinds = math.prod(step // math.gcd(step, far) for step, far in zip(stride, dilation))
-    return _result_like(x, x.shape[0] // groups, filters.shape[0] // kinds, sizes, last)
-
-
-def _result_like(x: torch.Tensor, batch: int, count: int, sizes: list[int], last: bool) -> torch.Tensor:
-    shape = (batch, *sizes, count) if last else (batch, count, *sizes)
-    return x.new_empty(shape, dtype=torch.float32)
-
-
-define("rounded(Tensor x, int[] padding, int channels, bool up) -> (Tensor, Tensor)", rounded, _rounded_like)
-define(
-    "convolved(Tensor x, Tensor filters, int[] stride, int[] dilation, int groups, bool last) -> Tensor",
-    convolved,
-    _convolved_like,
-)
+define("rounded(Tensor x, int[] padding, int channels, bool up) -> (Tensor, Tensor)", rounded)
+define("convolved(Tensor x, Tensor filters, int[] stride, int[] dilation, int groups, bool last) -> Tensor", convolved)
 define(
     "spread(Tensor x, Tensor filters, int[] start, int[] stride, int[] dilation, int[] front, int[] behind, "
     "int groups, int[] sizes, bool last) -> Tensor",
     spread,
-    _spread_like,
 )
 
 

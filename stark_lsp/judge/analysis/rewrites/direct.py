@@ -16,7 +16,7 @@ import torch
 from torch.fx import Node
 
 from .channels import Convolution, convolution_of, multiplications
-from .convolutions import places, rounding_of
+from .convolutions import rounding_of
 from .rule import Cannot, aten, define, shape_of
 from .scaling import KEPT, Scaling
 from .transposed import Transposed
@@ -43,23 +43,9 @@ def direct(
     return torch.convolution(x, high + low, None, stride, padding, dilation, False, none, groups).contiguous()
 
 
-def _direct_like(
-    x: torch.Tensor,
-    high: torch.Tensor,
-    low: torch.Tensor,
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    groups: int,
-) -> torch.Tensor:
-    sizes = [size + 2 * around for size, around in zip(x.shape[2:], padding)]
-    return x.new_empty((x.shape[0], high.shape[0], *places(sizes, high.shape[2:], stride, dilation)))
-
-
 define(
     "direct(Tensor x, Tensor high, Tensor low, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor",
     direct,
-    _direct_like,
 )
 
 

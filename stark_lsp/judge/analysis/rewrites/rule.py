@@ -14,12 +14,16 @@ WIDE = (torch.float32, torch.float64)
 _LIBRARY = torch.library.Library("stark", "DEF")
 
 
-def define(schema: str, computed: Callable[..., Any], like: Callable[..., Any]) -> None:
-    """Make `torch.ops.stark.NAME`; `like` returns a tensor as the result is, without its values."""
+def define(schema: str, computed: Callable[..., Any], like: Callable[..., Any] | None = None) -> None:
+    """Make `torch.ops.stark.NAME`.
+
+    Where sizes may be symbols, `like` returns a tensor as the result is, with nothing asked of them on the way.
+    """
     name = schema.split("(")[0]
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, computed, "CompositeExplicitAutograd")
-    _LIBRARY.impl(name, like, "Meta")
+    if like is not None:
+        _LIBRARY.impl(name, like, "Meta")
 
 
 class Cannot(Exception):

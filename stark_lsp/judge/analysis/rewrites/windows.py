@@ -35,12 +35,7 @@ def depthwise(x: torch.Tensor, weight: torch.Tensor, bias: Any, padding: list[in
     return torch.conv2d(x, weight, bias, padding=padding, groups=x.shape[1]).contiguous()
 
 
-def _like(x: torch.Tensor, weight: torch.Tensor, bias: Any, padding: list[int]) -> torch.Tensor:
-    sizes = (size + 2 * around - taps + 1 for size, around, taps in zip(x.shape[2:], padding, weight.shape[2:]))
-    return x.new_empty((*x.shape[:2], *sizes))
-
-
-define("depthwise(Tensor x, Tensor weight, Tensor? bias, int[] padding) -> Tensor", depthwise, _like)
+define("depthwise(Tensor x, Tensor weight, Tensor? bias, int[] padding) -> Tensor", depthwise)
 
 
 class Window(NamedTuple):
