@@ -14,6 +14,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -373,10 +374,8 @@ def _anew() -> Iterator[None]:
     }
     with contextlib.ExitStack() as stack:
         # Of that torch 2.11 makes no text for its own statistics, and logs an error.
-        told = getattr(torch._dynamo.utils, SETTINGS, None)
-        if told is not None:
-            setattr(torch._dynamo.utils, SETTINGS, lambda: None)
-            stack.callback(setattr, torch._dynamo.utils, SETTINGS, told)
+        if hasattr(torch._dynamo.utils, SETTINGS):
+            stack.enter_context(mock.patch.object(torch._dynamo.utils, SETTINGS, return_value=None))
         for config, values in changed.items():
             known = {name: value for name, value in values.items() if hasattr(config, name)}
             stack.enter_context(config.patch(known))
@@ -395,14 +394,10 @@ def _written_only() -> Iterator[None]:
     def nothing(*given: Any, **more: Any) -> Callable[..., None]:
         return lambda *given, **more: None
 
+    empty = getattr(guards, EMPTY)
     with torch._inductor.config.patch({"cpp.dynamic_threads": True, "compile_threads": 1}):
         from torch._inductor.async_compile import AsyncCompile
 
-        compiled, AsyncCompile.cpp_pybinding = AsyncCompile.cpp_pybinding, nothing
-        empty = getattr(guards, EMPTY)
-        setattr(guards, EMPTY, lambda *given: empty(*given).zero_())
-        try:
+        zeros = mock.patch.object(guards, EMPTY, lambda *given: empty(*given).zero_())
+        with zeros, mock.patch.object(AsyncCompile, "cpp_pybinding", nothing):
             yield
-        finally:
-            AsyncCompile.cpp_pybinding = compiled
-            setattr(guards, EMPTY, empty)

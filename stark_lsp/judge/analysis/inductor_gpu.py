@@ -207,11 +207,8 @@ def noting() -> Iterator[list[dict[str, Any]]]:
         launches.append(_launch(tuner, args))
         return result
 
-    CachingAutotuner.run = noted
-    try:
+    with mock.patch.object(CachingAutotuner, "run", noted):
         yield launches
-    finally:
-        CachingAutotuner.run = run
 
 
 def found(launches: list[dict[str, Any]], code: str) -> dict[str, Any]:

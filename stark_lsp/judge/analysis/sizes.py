@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.fx.experimental._config
@@ -346,11 +347,8 @@ def _viewed_as_any() -> Iterator[None]:
     if known is None or "size_oblivious" not in inspect.signature(known).parameters:
         yield
         return
-    fake_impls._compute_stride = strides
-    try:
+    with mock.patch.object(fake_impls, "_compute_stride", strides):
         yield
-    finally:
-        fake_impls._compute_stride = known
 
 
 def _examples(environment: Any) -> dict[Any, Any]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from ..correctness import state
+from ..correctness import state, stepping
 from ..reference.modules import tensors_of
 from . import cost, parts
 from .constants import globals_of
@@ -55,7 +53,8 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         before = parts.reads(module)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
-        with _gradients_as_called(module), patched(module, recorder, attributes), recorder:
+        # The code sees that gradients are recorded, so that it shows where it leaves them out; none are.
+        with stepping.frozen(module, ""), torch.enable_grad(), patched(module, recorder, attributes), recorder:
             out = module(*given, **given_kwargs)
             recorder.quiet = True
         recorder.quiet = False
@@ -92,20 +91,6 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "read_dtype": recorder.read_dtype,
         "default_dtype": str(torch.get_default_dtype()),
     }
-
-
-@contextlib.contextmanager
-def _gradients_as_called(module: torch.nn.Module) -> Iterator[None]:
-    """Let the code see that gradients are recorded, so that it shows where it leaves them out; none are."""
-    learned = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    try:
-        for parameter in learned:
-            parameter.requires_grad_(False)
-        with torch.enable_grad():
-            yield
-    finally:
-        for parameter in learned:
-            parameter.requires_grad_(True)
 
 
 def _know_state(module: torch.nn.Module, paths: dict[int, str], recorder: Recorder) -> None:

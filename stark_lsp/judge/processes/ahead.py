@@ -8,8 +8,8 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -70,7 +70,8 @@ def use_gpu(timed: Timed) -> None:
     try:
         ones = torch.ones(128, device="cuda")
         if importlib.util.find_spec("triton") is not None:
-            with _cache(os.path.join(tempfile.gettempdir(), DRIVER)):
+            # Elsewhere than the candidate's kernels, which are kept.
+            with mock.patch.dict(os.environ, TRITON_CACHE_DIR=os.path.join(tempfile.gettempdir(), DRIVER)):
                 _launch(ones)
         rehearse(timed, "cuda")
         torch.cuda.synchronize()
@@ -93,19 +94,6 @@ def rehearse(timed: Timed, device: str) -> None:
         timed.let_go()
         if device == "cuda":
             torch.cuda.empty_cache()
-
-
-@contextlib.contextmanager
-def _cache(folder: str) -> Iterator[None]:
-    """Have Triton keep what it compiles elsewhere than the candidate's kernels, which are kept."""
-    before = os.environ.get("TRITON_CACHE_DIR")
-    os.environ["TRITON_CACHE_DIR"] = folder
-    try:
-        yield
-    finally:
-        del os.environ["TRITON_CACHE_DIR"]
-        if before is not None:
-            os.environ["TRITON_CACHE_DIR"] = before
 
 
 def _launch(tensor: torch.Tensor) -> None:

@@ -18,6 +18,7 @@ import threading
 import types
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 from ...contract.errors import Bad, blame, describe, full_text, line_in
 
@@ -213,16 +214,6 @@ def working_folder() -> str:
     return "" if all(map(os.path.isabs, _READ)) else os.getcwd()
 
 
-@contextlib.contextmanager
-def keeping_no_bytecode() -> Iterator[None]:
-    """Have Python write no `__pycache__` beside the user's files in the block."""
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = before
-
-
 def load_document(path: str, text: str) -> types.ModuleType:
     """Load a document (saved or not) as the module it is in its project.
 
@@ -238,7 +229,8 @@ def load_document(path: str, text: str) -> types.ModuleType:
         # A file called `math.py` must not replace the module that others import.
         name = f"stark_document_{name}"
     try:
-        with keeping_no_bytecode():
+        # No `__pycache__` is left beside the user's files.
+        with mock.patch.object(sys, "dont_write_bytecode", True):
             if package and name not in sys.modules and os.path.basename(path) != "__init__.py":
                 return _imported(name, path, text)
             if package:
