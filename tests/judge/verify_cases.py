@@ -89,7 +89,7 @@ def verify(
     Parameters
     ----------
     called
-        Told the parameters of each call once it is made; may write over the files that it wrote.
+        Told parameters and answer of each call once it is made; may write over the latter, and over its files.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def verify(
             if params.get("converted"):
                 raise Failed(Finding("RUNTIME_ERROR", str(error))) from error
             raise
-        called({**params, "holding": list(calls._held)})
+        called({**params, "holding": list(calls._held), "answer": answer})
         return answer
 
     def without_tf32() -> list[torch.Tensor]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..reference import modules
+from ..timing import kept
 from ..transport import tensorfile, values
 from ..transport.exchange import Exchange
 from . import layout
@@ -30,8 +31,6 @@ LATE_LIMIT = 1 << 30
 """Bytes of inputs up to which they can arrive late."""
 LATE_CYCLES = 4_000_000
 """Clock cycles of the GPU after which they do: some milliseconds, longer than starting a kernel takes."""
-WORDS = 1 << 22
-"""Words of eight bytes that are weighed at a time."""
 M_PERTURB = -6
 """Parameter of glibc's mallopt(3): fill memory that is allocated."""
 
@@ -56,9 +55,8 @@ class Forward:
         poison: list[int] | None = None,
         hold: bool = False,
         keep: bool = False,
-        held: str = "",
         margin: bool = False,
-        fingerprints: bool = False,
+        marks: Sequence[str] = (),
         late: bool = False,
         gradients: bool = False,
         leaves: bool = True,
@@ -82,17 +80,16 @@ class Forward:
         inputs, cotangents
             Tensor files to read: the arguments, and the gradient of each output, for which a whole step is made as in
             training.
-        outputs, inputs_after, held
-            Tensor files to write, the latter two unless empty: what it returned, the arguments as they are now, and the
-            outputs that are held.
+        outputs, inputs_after
+            Tensor files to write, the latter unless empty: what it returned, and the arguments as they are now.
         poison
             Sizes in bytes of blocks to fill with NaN and free before the call.
         hold, keep
             Hold the outputs, or go on holding those of an earlier call; without either nothing is held any more.
         margin
             Put NaN before and behind each input.
-        fingerprints
-            Return a number for each input as it is now, see `fingerprint`; cheaper than `inputs_after`.
+        marks
+            Which marks to return, see `kept.marks`: of the `inputs` as they are now, of the outputs that are `held`.
         late
             Call it before the inputs are there, as happens whenever the GPU is busy: they arrive on the current
             stream, so that kernels that do not wait for it compute from NaN.
@@ -115,7 +112,7 @@ class Forward:
         -------
         dict
             `ranges`, from `layout.report`; `odd`, the types of outputs that are no plain tensors (nothing is
-            written then); `fingerprints`; `differentiable`, whether gradients lead back from a result.
+            written then); `marks`, by name; `differentiable`, whether gradients lead back from a result.
 
         Raises
         ------
@@ -152,17 +149,15 @@ class Forward:
         skeleton = values.encode(result, found)
         odd = sorted({type(tensor).__name__ for tensor in found if type(tensor) not in values.PLAIN})
         if odd:
-            return {"odd": odd, "ranges": None, "fingerprints": [], "differentiable": differentiable}
+            return {"odd": odd}
         ranges = layout.report(found, arguments, module, self._held)
         tensorfile.write(outputs, skeleton, found, exchange)
         if inputs_after:
             tensorfile.save(inputs_after, arguments, exchange)
-        if held:
-            tensorfile.save(held, self._held, exchange)
+        marked = {name: kept.marks({"inputs": arguments, "held": self._held}[name], device) for name in marks}
         if not keep:
             self._held = found if hold else []
-        marks = [fingerprint(tensor) for tensor in modules.tensors_of(arguments)] if fingerprints else []
-        return {"odd": [], "ranges": ranges, "fingerprints": marks, "differentiable": differentiable}
+        return {"odd": [], "ranges": ranges, "marks": marked, "differentiable": differentiable}
 
 
 def arrive_late(tensors: list[torch.Tensor]) -> None:
@@ -181,23 +176,6 @@ def arrive_late(tensors: list[torch.Tensor]) -> None:
         piece.copy_(value)
         # Its memory must not be given to another stream before the copy is made.
         value.record_stream(torch.cuda.current_stream())
-
-
-def fingerprint(tensor: torch.Tensor) -> int:
-    """Return a number that changes when any element does, and hardly ever stays when several do.
-
-    Words of eight bytes are weighed by odd numbers that depend on their place and summed modulo 2**64: each weight is
-    invertible, so one changed word always changes the sum.
-    """
-    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-    whole = flat.numel() - flat.numel() % 8
-    words = flat[:whole].view(torch.int64)
-    total = sum(int(byte) << (8 * index) for index, byte in enumerate(flat[whole:].tolist()))
-    weights = torch.arange(min(WORDS, words.numel()), device=tensor.device) * -7046029254386353131 * 2 + 1
-    for begin in range(0, words.numel(), WORDS):
-        part = words[begin : begin + WORDS]
-        total = (total * 6364136223846793005 + int((part * weights[: part.numel()]).sum())) % (1 << 64)
-    return total
 
 
 @contextlib.contextmanager

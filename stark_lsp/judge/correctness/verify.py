@@ -7,29 +7,25 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 
 from ..inputs.cases import Case, CaseKind
 from ..processes.runners import RunnerProcess
 from ..reference import modules
-from ..reference.examine import first_rows, unchanged
+from ..reference.examine import first_rows
 from ..reference.reference import Reference
+from ..timing import kept
 from ..transport import claims, tensorfile, values
 from . import buffers, compare, converted, layout
 from .backward import Backward, Step
 from .classify import Ask, Failed, Finding
-from .difference import equal, relative_errors
+from .difference import relative_errors
 from .repeated import Again
 
 HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the runner keeps the first result while it makes another."""
-HELD_LIMIT = 64 << 20
-"""Bytes of outputs up to which a result is written once more after a later call."""
-AFTER_LIMIT = 64 << 20
-"""Bytes of inputs up to which they are written as they are after a call; of larger ones there are fingerprints, unless
-the reference changes them."""
-
 OVERWRITTEN = "A later call overwrote the result of an earlier one: allocate outputs in each call, not once."
 STALE_WEIGHTS = "Once it was called, it does not follow weights that are {}"
 WITHOUT_GRADIENT = (
@@ -77,7 +73,8 @@ class Verifier:
 
     def __post_init__(self) -> None:
         self._last = self.reference.cases[0]
-        self._held: tensorfile.Loaded | None = None
+        self._held: dict[int, int] = {}
+        """Marks of the outputs that the runner holds, by their numbers."""
         self.figures = compare.Figures()
         self._without_gradient = False
         self.notes: list[str] = []
@@ -111,7 +108,11 @@ class Verifier:
             found = first_rows([outputs.tensors[number] for number in order], first.exact)
             errors = relative_errors(first.exact, found or [])
             self.figures.float64_max_rel = max(errors) if errors else None
-        self._held = outputs if outputs.nbytes <= HELD_LIMIT else None
+        if first.outputs.nbytes <= HOLD_LIMIT:
+            marks = kept.marks(outputs.tensors, reference.device)
+            order = values.matched(first.outputs.skeleton, outputs.skeleton)
+            # What shares the memory of weights may not stay as it is.
+            self._held = {number: marks[number] for number, owners in zip(order, first.sharing) if not owners}
         self._repeat(first, "Called again with equal inputs, it gave another result: ")
         for case in plain[1:] + [case for case in reference.special if not case.trained]:
             self._check(case)
@@ -235,7 +236,7 @@ class Verifier:
         """Run one case and compare all there is to compare."""
         if case.kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS) and not case.further:
             self._last = case
-        outputs, sharing, after = self._forward(case, hold=hold)
+        outputs, sharing, changed = self._forward(case, hold=hold)
         try:
             self._compare(case, outputs, self.figures, dense=case.kind is not CaseKind.STRIDED)
             self.compared = True
@@ -256,7 +257,8 @@ class Verifier:
         fixed = case.kind is CaseKind.SEEDED and not self.reference.autocast
         if fixed and self.figures.max_abs > compare.FIXED and not self.figures.widened:
             self._hold_to_fixed(case, outputs)
-        self._check_inputs(case, after)
+        if changed:
+            raise _failed("MUTATED_INPUT", changed, case)
         self._check_sharing(case, outputs, sharing)
         return outputs
 
@@ -282,10 +284,10 @@ class Verifier:
         order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
         pairs = list(zip(case.outputs.tensors, [outputs.tensors[number] for number in order]))
         try:
-            kept = compare.hold_to_fixed(pairs, case.own_errors)
+            keeps = compare.hold_to_fixed(pairs, case.own_errors)
         except compare.Mismatch as error:
             raise _failed(error.status, str(error), case) from error
-        if not kept:
+        if not keeps:
             self.figures.widened = True
             self.notes.append(WIDENED)
 
@@ -331,8 +333,8 @@ class Verifier:
 
     def _forward(
         self, case: Case, *, hold: bool = False, again: bool = False
-    ) -> tuple[tensorfile.Loaded, list[set[str]], tensorfile.Loaded | None]:
-        """Run one case; returns outputs, whose memory they share, and the inputs afterwards.
+    ) -> tuple[tensorfile.Loaded, list[set[str]], str]:
+        """Run one case; returns outputs, whose memory they share, and what is wrong with the inputs afterwards.
 
         Parameters
         ----------
@@ -342,28 +344,26 @@ class Verifier:
             Whether it is a call made again: with inputs that are there before, see `late` of `forward.Forward.run`.
         """
         folder = self.runner.files.out
-        paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after", "held")}
-        marking = case.inputs_after is None and case.inputs_nbytes > AFTER_LIMIT
+        paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after")}
         for path in paths.values():
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        held = None
+        held: dict[int, int] = {}
         if not again:
-            held, self._held = self._held, None
+            held, self._held = self._held, {}
         try:
             answer = self.ask(
                 "forward",
                 "forward",
                 inputs=self.runner.give(case.inputs_path),
                 outputs=paths["outputs"],
-                inputs_after="" if marking else paths["after"],
+                inputs_after="" if case.inputs_after is None else paths["after"],
                 cotangents=self.runner.give(case.cotangents_path) if case.cotangents_path else "",
                 poison=[tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors[: case.results]],
                 hold=hold,
                 keep=again,
-                held=paths["held"] if held is not None else "",
                 margin=True,
-                fingerprints=marking,
+                marks=["inputs"] * (case.inputs_after is None) + ["held"] * bool(held),
                 late=not again,
                 gradients=case.recorded,
                 further=case.further,
@@ -377,49 +377,36 @@ class Verifier:
         if odd:
             raise _failed("WRONG_SHAPE", f"It returned a {odd}, not a plain torch.Tensor.", case)
         # For this the inputs are read; outputs come after them, and not beside them.
-        before = self.reference.fingerprints(case) if marking else None
+        before = self.reference.marks(case) if case.inputs_after is None else []
 
         def read(name: str, most: int) -> tensorfile.Loaded:
             return tensorfile.load(paths[name], most + tensorfile.ROOM, self.reference.device, self.runner.exchange)
 
         try:
             found = read("outputs", 4 * case.outputs.nbytes)
-            after = None if marking else read("after", 2 * case.inputs_nbytes)
-            earlier = read("held", 4 * held.nbytes) if held is not None else None
+            after = None if case.inputs_after is None else read("after", 2 * case.inputs_nbytes)
             sharing = layout.shared(answer["ranges"], case.results)
-        except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
+            marks = {name: list(answer["marks"].get(name, ())) for name in ("inputs", "held")}
+            lasting = all(marks["held"][number] == mark for number, mark in held.items())
+        except (tensorfile.Damaged, LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
-        if marking and answer.get("fingerprints") != before:
-            raise _failed("MUTATED_INPUT", "It changed its inputs, which the reference leaves as they are.", case)
-        if held is not None and earlier is not None and not self._outlived(held, earlier):
+        if not lasting:
             raise Failed(Finding("WRONG_RESULT", OVERWRITTEN))
-        return found, sharing, after
+        return found, sharing, _changed(case, after, before, marks["inputs"])
 
-    def _outlived(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
-        """Whether a result is still what it was; one that shares the memory of weights may not be."""
-        first = self.reference.cases[0]
-        order = values.matched(first.outputs.skeleton, held.skeleton)
-        return len(held.tensors) == len(earlier.tensors) and all(
-            bool(owners) or equal(held.tensors[number], earlier.tensors[number])
-            for number, owners in zip(order, first.sharing)
-        )
 
-    def _check_inputs(self, case: Case, after: tensorfile.Loaded | None) -> None:
-        """See that the inputs are as the reference leaves them."""
-        if after is None:
-            return
-        if case.inputs_after is None:
-            before = self.reference.before(case.inputs_path)
-            if unchanged(before, after):
-                return
-            pairs = enumerate(zip(before.tensors, after.tensors), 1)
-            texts = (f"input number {n}, {tensorfile.text_of(a)}" for n, (a, b) in pairs if not equal(a, b))
-            message = f"It changed its {next(texts, 'inputs')}, which the reference leaves as it is."
-            raise _failed("MUTATED_INPUT", message, case)
+def _changed(case: Case, after: tensorfile.Loaded | None, before: list[int], marks: list[Any]) -> str:
+    """Return how the inputs are left otherwise than by the reference, for a person; empty if they are not."""
+    if case.inputs_after is not None and after is not None:
         try:
             compare.compare(case.inputs_after, after, compare.Figures(), None, "changed input")
         except compare.Mismatch as error:
-            raise _failed("MUTATED_INPUT", f"It changes its inputs unlike the reference: {error}", case) from error
+            return f"It changes its inputs unlike the reference: {error}"
+    elif marks != before:
+        pairs = zip(case.forms, before, marks)
+        texts = (f"input number {n}, {tensorfile.text_of(form)}" for n, (form, a, b) in enumerate(pairs, 1) if a != b)
+        return f"It changed its {next(texts, 'inputs')}, which the reference leaves as it is."
+    return ""
 
 
 def _is_loud(failure: Failed) -> bool:

@@ -64,8 +64,8 @@ class Case:
     """The float64 outputs, kept for the first case only; of a large one those of its first samples."""
     inputs_after: tensorfile.Loaded | None = None
     """The inputs after the call, where the reference changes them."""
-    fingerprints: list[int] | None = None
-    """Of the inputs, once they were needed."""
+    marks: list[int] | None = None
+    """Of the inputs, once they were needed, see `Reference.marks`."""
     finite_alone: bool = False
     """Whether the values of its outputs say nothing, since float64 gives others, but that they are finite."""
     further: bool = False

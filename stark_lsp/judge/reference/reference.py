@@ -18,10 +18,11 @@ from typing import Any
 import torch
 
 from ...contract.errors import Bad, Degenerate, describe
-from ..correctness import backward, buffers, compare, converted, forward, layout, nearby, repeated, state, stepping
+from ..correctness import backward, buffers, compare, converted, layout, nearby, repeated, state, stepping
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..processes.limits import memory_limit
+from ..timing import kept
 from ..transport import tensorfile, values
 from . import examine, memory_plan, modules, training
 from .original import UNFIT, Original
@@ -396,8 +397,8 @@ class Reference(Original):
         named = {number: compare.name_of(self.what, path) for path, number in values.places(outputs.skeleton).items()}
         return [named[index] for index in range(len(outputs.tensors))]
 
-    def fingerprints(self, case: Case) -> list[int]:
-        """Return the fingerprints of a case's inputs (see `forward.fingerprint`)."""
-        if case.fingerprints is None:
-            case.fingerprints = [forward.fingerprint(tensor) for tensor in self.before(case.inputs_path).tensors]
-        return case.fingerprints
+    def marks(self, case: Case) -> list[int]:
+        """Return the marks of a case's inputs, see `kept.marks`."""
+        if case.marks is None:
+            case.marks = kept.marks(self._tree(self.before(case.inputs_path), self.device), self.device)
+        return case.marks

@@ -17,7 +17,6 @@ from .. import sandbox
 from ..building.cache import TritonCache, use_inductor_cache
 from ..building.service import BuildService
 from ..correctness import stepping
-from ..correctness.verify import AFTER_LIMIT
 from ..device import capabilities, fingerprint, observe, toolkit, turns, vectors
 from ..processes import confinement
 from ..processes.environment import cpu_threads, runner_environment
@@ -51,6 +50,8 @@ WRONG = 0.1
 PENDING, UNWANTED = "It is being compiled beside the search.", "Switched off."
 EXTENSIONS = "cpp_extension"
 """Named by every candidate that has something built."""
+BESIDE_LIMIT = 64 << 20
+"""Bytes of a case's inputs up to which there is room for as much beside its outputs."""
 SPARE_S = 30.0
 """Longest wait for the first spare; the others come up once the first candidate is judged, or while it is built."""
 
@@ -189,8 +190,8 @@ class Judge:
         rotating = handover.size_of(timing_inputs(reference))
         children = REFERENCE_RUNNERS + self.parallel + spares(reference.device)
         total = torch.cuda.mem_get_info()[1]
-        # Beside the outputs, small inputs and an earlier result come back.
-        answered = [2 * case.outputs.nbytes + min(case.inputs_nbytes, AFTER_LIMIT) for case in cases]
+        # Beside the outputs, small inputs that were changed and gradients come back.
+        answered = [2 * case.outputs.nbytes + min(case.inputs_nbytes, BESIDE_LIMIT) for case in cases]
         nbytes = handover.exchange_bytes(
             [rotating, *(handover.size_of([path]) for path in paths)],
             answered,

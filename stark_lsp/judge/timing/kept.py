@@ -119,6 +119,13 @@ def digests(outputs: list[Output], device: str) -> list[int]:
     return found
 
 
+def marks(tree: Any, device: str) -> list[int]:
+    """Return such a number for each tensor of a tree on a device, and last one for its structure."""
+    tensors: list[torch.Tensor] = []
+    skeleton = _encode(tree, tensors)
+    return digests([*(("", [tensor]) for tensor in tensors), (values.flatten(skeleton), [])], device)
+
+
 def _hashed(tensors: list[torch.Tensor], device: str) -> list[tuple[torch.Tensor, ...]]:
     """Return for each tensor what is hashed of it: the bytes of its elements in order, of large ones on a GPU less."""
     data = [tensor.detach().contiguous().reshape(-1).view(torch.uint8) for tensor in tensors]
