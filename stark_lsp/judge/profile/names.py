@@ -15,8 +15,6 @@ _COPIES = ("Memcpy", "Memset")
 _NAMESPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+(?=[A-Za-z_])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NESTED = re.compile(r"_ZN[KVr]*")
-_TRITON_SUFFIX = re.compile(r"_(?:\d+[a-z]*)+$")
-"""Triton once appended each argument's specialisation to the name: `add_kernel_0d1d2de3c`."""
 
 
 def cut(text: str, limit: int = NAME_LIMIT) -> str:
@@ -95,7 +93,7 @@ def same(defined: str, launched: str) -> bool:
         The name the profiler or the compiler reports.
     """
     wanted, found = base(defined), base(launched)
-    return bool(wanted) and (wanted == found or wanted == _TRITON_SUFFIX.sub("", found))
+    return bool(wanted) and wanted == found
 
 
 def mangled_parts(name: str) -> list[str]:
