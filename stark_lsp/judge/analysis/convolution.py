@@ -14,8 +14,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -86,18 +85,11 @@ def register() -> None:
         ]  # fmt: skip
         return fastest(f"stark_{name}", made[name, rank, last], given, shape, each)
 
-    def gathered(x: Any, filters: Any, last: bool, what: Numbers) -> Any:
-        count = what.count * what.groups
-        shape = [what.batch, *what.to, count] if last else [what.batch, count, *what.to]
-        known = what.named()
-        return chosen(
-            "convolution",
-            [x, filters],
-            shape,
-            last,
-            _blocks(known["PLACES"] * what.parts, what.count, known["RUN"]),
-            known,
-        )
+    def gathered(x: Any, filters: Any, groups: int, last: bool, to: list[int], known: dict[str, int]) -> Any:
+        batch, count = int(x.get_size()[0]) // groups, known["CHANNELS"] * groups
+        shape = [batch, *to, count] if last else [batch, count, *to]
+        blocks = _blocks(known["PLACES"] * known["PARTS"], known["CHANNELS"], known["RUN"])
+        return chosen("convolution", [x, filters], shape, last, blocks, known)
 
     def stored(*given: Any) -> Iterator[tuple[Any, list[int]]]:
         """Yield what has no gaps in memory, and its sizes."""
@@ -106,11 +98,10 @@ def register() -> None:
             yield made, list(map(int, made.get_size()))
 
     def convolved(x: Any, filters: Any, stride: list[int], dilation: list[int], groups: int, last: bool) -> Any:
-        (x, (batch, *sizes, channels)), (filters, (count, *taps, _)) = stored(x, filters)
-        to = places(sizes, taps, stride, dilation)
-        each = count // groups
-        what = Numbers(batch // groups, channels, each, sizes, taps, to, to, stride, dilation, groups, groups)
-        return gathered(x, filters, last, what)
+        (x, image), (filters, (count, *taps, _)) = stored(x, filters)
+        to = places(image[1:-1], taps, stride, dilation)
+        known = numbers(image, [count // groups, *taps], to, stride, dilation, groups, groups, spread=False)
+        return gathered(x, filters, groups, last, to, known)
 
     def spread(
         x: Any,
@@ -124,17 +115,18 @@ def register() -> None:
         to: list[int],
         last: bool,
     ) -> Any:
-        (x, (batch, *sizes, channels)), (filters, (count, *taps, _)) = stored(x, filters)
+        (x, image), (filters, (count, *taps, _)) = stored(x, filters)
         common = [math.gcd(*both) for both in zip(stride, dilation)]
         kinds, apart = ([one // by for one, by in zip(each, common)] for each in (stride, dilation))
-        each = [-(-size // step) for size, step in zip(to, stride)]
-        spread = Spread(start, stride, kinds, dilation, front, behind)
-        count //= groups * math.prod(kinds)
-        parts = groups * math.prod(stride)
-        what = Numbers(
-            batch // groups, channels, count, sizes, taps, each, to, [1] * len(to), apart, groups, parts, spread
-        )
-        return gathered(x, filters, last, what)
+        each, ones = [-(-size // step) for size, step in zip(to, stride)], [1] * len(to)
+        one_part, parts = [count // (groups * math.prod(kinds)), *taps], groups * math.prod(stride)
+        known = {
+            **numbers(image, one_part, each, ones, apart, groups, parts, spread=True),
+            "START": sum(one * size for one, size in zip(start, strides(image)[1:])), "TOGETHER": int(apart[-1] == 1),
+            **three("TO", to), **three("APART", stride), **three("KINDS", kinds), **three("DILATION", dilation),
+            **three("FRONT", front, 0), **three("BEHIND", behind, 0),
+        }  # fmt: skip
+        return gathered(x, filters, groups, last, to, known)
 
     def direct(
         x: Any, high: Any, low: Any, stride: list[int], padding: list[int], dilation: list[int], groups: int
@@ -164,67 +156,41 @@ def three(name: str, each: list[int], other: int = 1) -> dict[str, int]:
     return {f"{name}_{dim}": size for dim, size in zip("DHW", [other] * (3 - len(each)) + list(each))}
 
 
-class Spread(NamedTuple):
-    """What is there only of a transposed convolution, see `rewrites.convolutions.spread`; for each dimension."""
+def numbers(
+    image: list[int],
+    filters: list[int],
+    places: list[int],
+    stride: list[int],
+    dilation: list[int],
+    groups: int,
+    parts: int,
+    *,
+    spread: bool,
+) -> dict[str, int]:
+    """Return the numbers that the template names.
 
-    start: list[int]
-    stride: list[int]
-    kinds: list[int]
-    dilation: list[int]
-    front: list[int]
-    behind: list[int]
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A convolution of an input with zeros around."""
-
-    batch: int
-    channels: int
-    count: int
-    """Channels of an input and of the result, of one part."""
-    sizes: list[int]
-    taps: list[int]
-    places: list[int]
-    to: list[int]
-    """Sizes of the result, more than places if kinds of places are computed one by one."""
-    stride: list[int]
-    dilation: list[int]
-    groups: int
-    parts: int
-    """Groups, and kinds of places in each."""
-    spread: Spread | None = None
-
-    def named(self) -> dict[str, int]:
-        """Return the numbers that the template names."""
-
-        sizes, taps = three("", self.sizes), three("TAPS", self.taps)
-        line = sizes["_W"] * self.channels
-        image, whole = sizes["_H"] * line, math.prod(self.sizes) * self.channels
-        apart = [image, line, self.channels][3 - len(self.sizes) :]
-        # Taps of a row that are side by side are one run of memory.
-        run = taps["TAPS_W"] * self.channels
-        if self.dilation[-1] != 1:
-            run = self.channels
-        elif self.spread is None:
-            taps["TAPS_W"] = 1
-        found = {
-            "PLACES": self.batch * math.prod(self.places), "CHANNELS": self.count,
-            "PARTS": self.parts, "PART": whole, "START": 0, "STEP_N": whole * self.groups,
-            **three("STEP", [step * size for step, size in zip(self.stride, apart)], 0),
-            **taps, **three("TAP", [step * size for step, size in zip(self.dilation, apart)], 0),
-            **three("OUT", self.places), "RUN": run, "LENGTH": math.prod(self.taps) * self.channels,
-            "UNIT": self.channels if self.spread else run, "SPREAD": int(self.spread is not None),
-        }  # fmt: skip
-        if self.spread is None:
-            return found
-        of = self.spread
-        found["START"] = sum(one * size for one, size in zip(of.start, apart))
-        return {
-            **found, **three("TO", self.to), **three("APART", of.stride), **three("KINDS", of.kinds),
-            **three("DILATION", of.dilation), **three("FRONT", of.front, 0), **three("BEHIND", of.behind, 0),
-            "TOGETHER": int(self.dilation[-1] == 1),
-        }  # fmt: skip
+    Parameters
+    ----------
+    image, filters
+        Sizes of the input, with zeros around, and of the filters of one part.
+    parts
+        Groups, and of a transposed convolution (`spread`) kinds of places in each.
+    """
+    (batch, *_, channels), (count, *taps), (whole, *apart, _) = image, filters, strides(image)
+    named, run = three("TAPS", taps), taps[-1] * channels
+    # Taps of a row that are side by side are one run of memory.
+    if dilation[-1] != 1:
+        run = channels
+    elif not spread:
+        named["TAPS_W"] = 1
+    return {
+        "PLACES": batch // groups * math.prod(places), "CHANNELS": count, "PARTS": parts, "PART": whole,
+        "START": 0, "STEP_N": whole * groups,
+        **three("STEP", [step * size for step, size in zip(stride, apart)], 0),
+        **named, **three("TAP", [step * size for step, size in zip(dilation, apart)], 0),
+        **three("OUT", places), "RUN": run, "LENGTH": math.prod(taps) * channels,
+        "UNIT": channels if spread else run, "SPREAD": int(spread),
+    }  # fmt: skip
 
 
 def _blocks(rows: int, count: int, run: int) -> list[tuple[int, ...]]:
