@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import inspect
 import re
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -100,7 +102,7 @@ def _products(precision: str) -> Iterator[None]:
     changed = [TritonTemplate.all_templates[name] for name in TEMPLATES]
     before = [one.template for one in changed]
     for one in changed:
-        one.template = _Template(one.template, f'input_precision="{precision}"')
+        one.template = types.SimpleNamespace(render=functools.partial(_rendered, one.template, precision))
         _forget(one)
     try:
         with _few_blocks(changed):
@@ -161,16 +163,9 @@ def _forget(template: Any) -> None:
         kept.cache_clear()
 
 
-class _Template:
-    """A jinja template, with another precision in its text."""
-
-    def __init__(self, template: Any, precision: str) -> None:
-        self._template = template
-        self._precision = precision
-
-    def render(self, *args: Any, **kwargs: Any) -> str:
-        """Return the text."""
-        return str(self._template.render(*args, **kwargs)).replace(PRODUCT, self._precision)
+def _rendered(template: Any, precision: str, *args: Any, **kwargs: Any) -> str:
+    """Return the text of a jinja template with another precision in it."""
+    return str(template.render(*args, **kwargs)).replace(PRODUCT, f'input_precision="{precision}"')
 
 
 @contextlib.contextmanager

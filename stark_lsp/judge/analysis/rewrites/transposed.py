@@ -8,7 +8,7 @@ https://arxiv.org/abs/1609.05158); what follows puts them in their places.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -19,32 +19,6 @@ from .rule import Cannot, Rule, aten, shape_of
 
 LEAST_OF_GROUP = 8
 """Channels of the input from which groups are; fewer are left to cuDNN, as was not measured otherwise."""
-
-
-class Kinds(NamedTuple):
-    """Of the places along a dimension, `stride` kinds.
-
-    Tap t brings input i to place `i * stride + t - padding`. With as much in front of the taps as makes padding a
-    multiple of the stride, tap `stride * j + kind` meets places of that kind, from input `place + ahead - j`.
-    """
-
-    taps: int
-    """Of each kind, with those that are filled up."""
-    front: int
-    behind: int
-    """Zeros in front of a filter and behind it, each less than a stride."""
-    ahead: int
-    """How far the input is that the first tap meets."""
-
-
-def kinds_of(of: Convolution) -> list[Kinds]:
-    """Return what the places of a transposed convolution are along each dimension."""
-    found = []
-    for count, stride, padding in zip(shape_of(of.weights)[2:], of.stride, of.padding):
-        front = -padding % stride
-        taps = -(-(count + front) // stride)
-        found.append(Kinds(taps, front, taps * stride - count - front, (padding + front) // stride))
-    return found
 
 
 class Transposed(Rule):
@@ -86,20 +60,26 @@ class Transposed(Rule):
 
     def _weights(self, of: Convolution) -> tuple[Node, list[int], list[int]]:
         """Return the filters of all kinds, their sizes, and how far ahead of a place its first input is."""
-        size, rank, ways = shape_of(of.weights), len(of.stride), kinds_of(of)
+        size, rank = shape_of(of.weights), len(of.stride)
+        # Tap t brings input i to place `i * stride + t - padding`. With as much in front of the taps as makes padding a
+        # multiple of the stride, tap `stride * j + kind` meets places of that kind, from input `place + ahead - j`.
+        front = [-padding % stride for padding, stride in zip(of.padding, of.stride)]
+        taps = [-(-(count + more) // stride) for count, more, stride in zip(size[2:], front, of.stride)]
+        ahead = [(padding + more) // stride for padding, more, stride in zip(of.padding, front, of.stride)]
+        behind = [tap * step - count - more for tap, step, count, more in zip(taps, of.stride, size[2:], front)]
         weights = of.weights
-        if any(one.front or one.behind for one in ways):
-            around = [side for one in reversed(ways) for side in (one.front, one.behind)]
+        if any(front + behind):
+            around = [side for both in reversed([*zip(front, behind)]) for side in both]
             weights = self.call(aten.constant_pad_nd.default, weights, around, 0.0)
-        split = [each for one, stride in zip(ways, of.stride) for each in (one.taps, stride)]
+        split = [each for both in zip(taps, of.stride) for each in both]
         channels = size[0] // of.groups
         weights = self.call(aten.reshape.default, weights, [of.groups, channels, size[1], *split])
         kinds, inner = [4 + 2 * number for number in range(rank)], [3 + 2 * number for number in range(rank)]
         weights = self.call(aten.permute.default, weights, [0, 2, *kinds, 1, *inner])
-        taps, count = [one.taps for one in ways], of.groups * size[1] * math.prod(of.stride)
+        count = of.groups * size[1] * math.prod(of.stride)
         weights = self.call(aten.reshape.default, weights, [count, channels, *taps])
         weights = self.call(torch.ops.prims.rev.default, weights, list(range(2, 2 + rank)))
-        return weights, taps, [one.ahead for one in ways]
+        return weights, taps, ahead
 
     def _around(self, of: Convolution, taps: list[int], first: list[int], places: list[int]) -> tuple[Node, list[int]]:
         """Return the input with what is missing around it, and what the convolution is left to add."""
