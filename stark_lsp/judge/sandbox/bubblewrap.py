@@ -80,7 +80,6 @@ def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
     if policy.gpu:
         for node in gpu_nodes():
             line += ["--dev-bind-try", node, node]
-    line += ["--setenv", "HOME", policy.out, "--setenv", "TMPDIR", policy.temporary]
     # Last: a root that was built from nothing is otherwise a writable tmpfs without a bound.
     line += ["--chdir", policy.out, "--remount-ro", "/", "--", *argv]
     return line

@@ -104,7 +104,6 @@ def _sockets(layer: Layer, policy: Policy) -> seccomp.Sockets:
 
 def _settle(policy: Policy) -> None:
     """Move into `F/out`."""
-    os.makedirs(policy.temporary, mode=0o700, exist_ok=True)
     os.chdir(policy.out)
     os.environ.update(HOME=policy.out, TMPDIR=policy.temporary, PWD=policy.out)
     # There is no list of users to look a name up in.

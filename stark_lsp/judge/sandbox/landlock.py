@@ -24,10 +24,7 @@ NEEDED_ABI = 3
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE_DIR, REMOVE_FILE = 1 << 4, 1 << 5
 MAKE_CHAR, MAKE_DIR, MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM = (1 << bit for bit in range(6, 13))
-REFER = 1 << 13
-"""From ABI 2."""
-TRUNCATE = 1 << 14
-"""From ABI 3."""
+REFER, TRUNCATE = 1 << 13, 1 << 14
 IOCTL_DEV = 1 << 15
 """From ABI 5."""
 TCP = 0b11
@@ -71,10 +68,8 @@ def abi() -> int:
 
 
 def handled(version: int) -> tuple[int, int, int]:
-    """Return all rights on files, on the network, and all scopes, that an ABI can hold back."""
-    files = (1 << 13) - 1
-    for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
-        files |= right if version >= since else 0
+    """Return all rights on files, on the network, and all scopes, that an ABI from `NEEDED_ABI` on can hold back."""
+    files = (1 << 15) - 1 | (IOCTL_DEV if version >= 5 else 0)
     return files, TCP if version >= 4 else 0, SCOPES if version >= SCOPES_ABI else 0
 
 
