@@ -218,7 +218,7 @@ def read_kernel(
     text = _spoken(answer)
     # Where edits are handed in, some write into `source` that it is in them, or the edits themselves.
     given = _string(fields.get("source"))
-    written = search_replace(given if fields else text)
+    written: object = search_replace(given if fields else text)
     if fields and not written and not _CODE.search(given):
         written = fields.get("edits")
     edits = _edits(written) if base is not None else ()

@@ -73,7 +73,7 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
             for name in ("function", "arguments", "parameters"):
                 value = _object(value.get(name)) or value
             yield value
-    written = {name: value for name, value in _PARAMETER.findall(text)}
+    written = dict(_PARAMETER.findall(text))
     if written:
         yield written
 
@@ -152,7 +152,7 @@ def _divided(text: str) -> tuple[tuple[Block, ...], list[str]]:
             fence = ""
         elif fence:
             # As CommonMark has it: a block in a list stands as far to the right as what opens it.
-            lines.append(line[len(commonprefix([margin, line])) :])
+            lines.append(line[len(commonprefix([margin, line])) :])  # noqa: RUF071 - characters are meant
         elif len(line) <= _LONGEST_OPENING and (opening := _OPENING.match(line)):
             margin, fence, language, lines = opening[1], opening[2], opening[3].lower(), []
         else:

@@ -82,7 +82,6 @@ class AnswerReader:
         self._question = question
         self._texts: list[str] = []
         self._tools: dict[int, ToolUse] = {}
-        self._closed: set[int] = set()
         self._size = 0
         self._hidden = 0
         self._usage: dict[str, int] = {}
@@ -103,11 +102,6 @@ class AnswerReader:
         return self._size + self._hidden > LONGEST_ANSWER
 
     @property
-    def whole(self) -> bool:
-        """Whether what was asked for is here, though nothing may have said that the answer ended."""
-        return any(self._usable(use) for index, use in self._tools.items() if index in self._closed)
-
-    @property
     def guessed(self) -> bool:
         """Whether the service did not say how many tokens it took."""
         return not self._counted or not self._read
@@ -121,8 +115,6 @@ class AnswerReader:
             self._open(index_of(event), mapping(event.get("content_block")))
         elif kind == "content_block_delta":
             self._add(index_of(event), mapping(event.get("delta")))
-        elif kind == "content_block_stop":
-            self._closed.add(index_of(event))
         elif kind == "message_delta":
             delta = mapping(event.get("delta"))
             stop = delta.get("stop_reason")
@@ -260,8 +252,8 @@ class AnswerReader:
         wanted = "" if self._question.tool is None else self._question.tool.name
         uses = list(self._tools.values())
         ours = [use for use in uses if use.name == wanted]
-        # Some call it twice: what has a field more is meant, else the later one.
-        return max(reversed(ours), key=self._usable, default=uses[0] if uses else None)
+        # Some call it twice, first with less than it takes.
+        return max(ours, key=self._usable, default=uses[0] if uses else None)
 
     def _usable(self, use: ToolUse) -> int:
         """Return how many fields a handing-in has; none if it is not what was asked for."""
@@ -270,8 +262,8 @@ class AnswerReader:
             given = read_object(use.text)
         except ValueError:
             return 0
-        complete = tool is not None and use.name == tool.name and all(name in given for name in tool.schema["required"])
-        return len(given) if complete else 0
+        required = tool.schema.get("required", ()) if tool is not None else ()
+        return len(given) if all(name in given for name in required) else 0
 
     def _called(self, tool: ToolUse | None) -> str:
         """Return the name of the further tool that was called, as a name can be sent again."""

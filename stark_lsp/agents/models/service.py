@@ -256,7 +256,7 @@ class ServiceModel(ABC):
             # Events that are no JSON, or nothing like the API's.
             words = f"the answer could not be read: {describe(error, self._credential)}"
             trouble = Trouble(TroubleKind.AGAIN, words)
-        if reader.finished or reader.too_long or (trouble is not None and reader.whole):
+        if reader.finished or reader.too_long:
             return clean_text(name)[:200]
         return trouble or Trouble(TroubleKind.AGAIN, "the answer broke off" if reader.started else "an empty answer")
 
