@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,23 @@ def test_what_only_one_length_fits_has_no_other(tmp_path: Path) -> None:
     init = "self.lin = nn.Linear(24, 24)\nself.places = nn.Parameter(torch.randn(8, 24))"
     reference = make_reference(tmp_path / "r", "return self.lin(x) + self.places", "torch.randn(4, 8, 24)", init=init)
     assert not [case for case in reference.special if case.kind is CaseKind.LENGTH]
+
+
+def test_lengths_of_more_rows_than_there_are_never_reach_the_device(tmp_path: Path) -> None:
+    body = """
+        beyond = int(lengths.sum()) > x.shape[0]
+        if beyond and x.dtype == torch.float64:
+            raise IndexError("so many rows are not there")
+        BEYOND.append(x.shape[0]) if beyond else None
+        return x * 2.0 + lengths.sum()
+    """
+    inputs = "torch.randn(64, 4), torch.full((8,), 8)"
+    reference = make_reference(
+        tmp_path / "r", textwrap.dedent(body), inputs, arguments="x, lengths", before="BEYOND = []"
+    )
+    assert type(reference.module).forward.__globals__["BEYOND"] == []
+    words = [case.words for case in reference.special if case.kind is CaseKind.BATCH]
+    assert words == ["with a batch of 1 instead of 64", "with a batch of 65 instead of 64"]
 
 
 @pytest.mark.parametrize("reason", ["slow", "many operations"])

@@ -77,6 +77,17 @@ def test_integers_that_may_name_a_row_name_one_that_a_smaller_batch_has() -> Non
     assert int(ends.max()) < len(rows) < 100
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_offsets_of_bags_still_rise_and_end_within_a_smaller_batch(whole: bool) -> None:
+    x, offsets = torch.randn(100, 3), torch.tensor([0, 5, 5, 40, 99, *([100] if whole else [])])
+    made = [make()[0] for one in special.batches(((x, offsets), {})) for _, make in one.alternatives]
+    assert [len(rows) for rows, _ in made] == [23, 1, 101]
+    for rows, ends in made:
+        assert bool((ends[1:] >= ends[:-1]).all())
+        assert int(ends[0]) == 0
+        assert int(ends[-1]) == min(len(rows), 100) if whole else int(ends[-1]) < len(rows)
+
+
 def test_outputs_must_follow_the_batch() -> None:
     size = torch.Size
     assert special.took_batch([size([8, 2])], [size([3, 2])], 8, 3)

@@ -107,16 +107,21 @@ class SpecialCases:
         ]
         missing: list[CaseKind] = []
         shorter = self._trial() if reference.mode == modules.TRAINING else screen
+        pointing = shorter if special.has_whole_numbers(arguments) else None
+        if pointing is not None and pointing.run(arguments) is None:
+            pointing = None  # nothing runs there
         for number, variant in enumerate(variants):
             first = shorter if variant.kind is CaseKind.LENGTH else screen
-            if variant.screened and first is None:
+            if not variant.screened:
+                first = pointing if variant.kind is CaseKind.BATCH else None
+            elif first is None:
                 missing.append(variant.kind)
                 continue
             if len(reference.special) >= room or watch.seconds() > SECONDS:
                 if room < MOST or len(reference.special) < room:
                     self._note_missing([variant.kind for variant in variants[number:]])
                 break
-            self._try(variant, first if variant.screened else None)
+            self._try(variant, first)
         if missing and reference.mode != modules.TRAINING:
             reference.notes.append(f"Not checked with {_topics(missing)}: not to be tried in float64 on a CPU first.")
 
@@ -229,8 +234,8 @@ class SpecialCases:
             results = screen.run(arguments)
             if results is None:
                 return None
-            if reference.mode == modules.TRAINING:
-                results = None  # they are no gradients
+            if reference.mode == modules.TRAINING or not variant.screened:
+                results = None  # they are no gradients, or were to raise or not
         try:
             case = reference.case(variant.kind, words, arguments, f"special{len(reference.special)}.raw")
             again, _, _ = reference.call(case.inputs_path, case.cotangents_path, keep=False)

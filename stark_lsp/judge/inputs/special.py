@@ -192,6 +192,11 @@ def with_rows(arguments: Arguments) -> list[torch.Tensor]:
     return [tensor for tensor in modules.tensors_of(arguments) if tensor.dim()]
 
 
+def has_whole_numbers(arguments: Arguments) -> bool:
+    """Whether there are integers that may lead into another input, or beyond its end where that is shorter."""
+    return any(tensor.dtype in (torch.int32, torch.int64) for tensor in modules.tensors_of(arguments))
+
+
 def smaller(arguments: Arguments) -> Special | None:
     """Return the variant with a batch so small that many calls are affordable; None where there is none.
 
@@ -235,14 +240,17 @@ def resized(arguments: Arguments, chosen: set[int], size: int) -> Callable[[], A
     """Return what makes a variant with another first dimension of the tensors whose `id` is in `chosen`.
 
     Integers that may say which row of these is meant, as the edges of a graph do, say a row that is still there: on a
-    GPU one beyond the end leaves the whole process unusable.
+    GPU one beyond the end leaves the whole process unusable. Those that rise, as offsets of bags do, rise as before,
+    and where the largest is the number of rows, it still is.
     """
     rows = next(tensor.shape[0] for tensor in modules.tensors_of(arguments) if id(tensor) in chosen)
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         remade = id(tensor) in chosen
         if size < rows and _says_rows(tensor, rows):
-            tensor = tensor % size
+            most = int(tensor.max())
+            rises = most == rows or (tensor.dim() == 1 and bool((tensor[1:] >= tensor[:-1]).all()))
+            tensor = tensor.clamp(max=size - (most < rows)) if rises else tensor % size
         if not remade:
             return tensor
         if size <= tensor.shape[0]:
@@ -254,11 +262,11 @@ def resized(arguments: Arguments, chosen: set[int], size: int) -> Callable[[], A
 
 
 def _says_rows(tensor: torch.Tensor, rows: int) -> bool:
-    """Whether these are integers that all could be the number of a row."""
+    """Whether these are integers that all could be the number of a row, or the end of some rows."""
     if tensor.dtype not in (torch.int32, torch.int64) or not tensor.numel():
         return False
     least, most = torch.aminmax(tensor)
-    return int(least) >= 0 and int(most) < rows
+    return int(least) >= 0 and int(most) <= rows
 
 
 def strided(arguments: Arguments) -> Iterator[Special]:
