@@ -62,6 +62,12 @@ class Broken(Reported):
     """Something outside the user's code broke."""
 
 
+class Unusable(Broken):
+    """Special inputs left the GPU of no more use to this process."""
+
+    kind = "unusable"
+
+
 MACHINE = {
     errno.ENOSPC: ("The disk is full", "Free some space on it; what was judged so far is kept."),
     errno.EDQUOT: ("Your quota of the disk is used up", "Free some space; what was judged so far is kept."),

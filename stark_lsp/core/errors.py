@@ -41,5 +41,9 @@ class NotNow(Fault):
     """A fault after which trying again at once is of no use, for instance as a service asked for a long pause."""
 
 
+class Unusable(Fault):
+    """The user's class left the GPU of no more use to its process when it was tried with special inputs."""
+
+
 class OnlyEmpty(Fault):
     """Attempts in a row left nothing to judge: a failure of whoever answers, not of the machine."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from stark_lsp.contract.scratch import make_scratch, remove_scratch
 from stark_lsp.core.adjust import how_to_set
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.core.errors import BadInput, Fault, Unusable
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import VerdictStatus
@@ -151,6 +151,18 @@ class WorkerJudge:
             return await self._prepare(progress, writing=writing)
 
     async def _prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
+        """Prepare the worker, or another one without special inputs where the class does not bear them."""
+        try:
+            return await self._prepare_worker(progress, writing=writing)
+        except Unusable as error:
+            why = error.message
+        self._settings = replace(self._settings, special_inputs=False)
+        progress("Starting another worker, without special inputs")
+        await self._replace_worker()
+        reference = await self._prepare_worker(progress, writing=writing)
+        return replace(reference, notes=(*reference.notes, f"{why} Special inputs are left out."))
+
+    async def _prepare_worker(self, progress: Tell, *, writing: bool) -> Reference:
         params = {
             "problem": to_wire(self._problem),
             "settings": to_wire(self._settings),
@@ -396,19 +408,23 @@ class WorkerJudge:
     async def _start_again(self) -> None:
         """Put a fresh worker, prepared as the lost one was, in its place."""
         self._notice("The worker was lost; starting another one")
+        try:
+            await self._replace_worker()
+            await self._prepare(lambda text: self._notice(f"Starting the worker again: {text}"))
+        except BaseException:
+            # Half prepared it is of no use; the next call starts yet another one.
+            await asyncio.shield(self._supervisor.abandon())
+            raise
+
+    async def _replace_worker(self) -> None:
+        """Start a fresh worker, in a fresh folder, once nothing of the old one runs."""
         await self._supervisor.close()
         old, self._scratch = self._scratch, await asyncio.to_thread(make_scratch)
         await asyncio.to_thread(remove_scratch, old)
         self._supervisor = self._hire()
         if self._closed:
             await self.close()
-        try:
-            await self._supervisor.start()
-            await self._prepare(lambda text: self._notice(f"Starting the worker again: {text}"))
-        except BaseException:
-            # Half prepared it is of no use; the next call starts yet another one.
-            await asyncio.shield(self._supervisor.abandon())
-            raise
+        await self._supervisor.start()
 
 
 def _read(answer: Any, kind: type[T]) -> T:

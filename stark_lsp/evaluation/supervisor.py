@@ -17,7 +17,7 @@ from stark_lsp.contract import errors
 from stark_lsp.contract.frames import HEADER, MAX_FRAME
 from stark_lsp.contract.prctl import hide_memory
 from stark_lsp.contract.process_trees import kill_tree
-from stark_lsp.core.errors import BadInput, Degenerate, Fault
+from stark_lsp.core.errors import BadInput, Degenerate, Fault, Unusable
 from stark_lsp.evaluation.compilers import compiler_variables
 from stark_lsp.evaluation.environment import worker_environment
 from stark_lsp.evaluation.processes import kill_marked
@@ -363,6 +363,7 @@ class Supervisor:
 _KINDS: dict[str, type[BadInput] | type[Fault]] = {
     errors.Bad.kind: BadInput,
     errors.Degenerate.kind: Degenerate,
+    errors.Unusable.kind: Unusable,
 }
 """What the worker calls an error, as an exception here; all else is a `Fault`."""
 

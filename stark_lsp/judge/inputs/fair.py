@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...contract.errors import Bad, Broken
+from ...contract.errors import Bad, Unusable, first_line
 from ..correctness import compare
 from ..correctness.difference import finite, relative_errors
 from ..reference import modules
@@ -241,7 +241,7 @@ class SpecialCases:
             again, _, _ = reference.call(case.inputs_path, case.cotangents_path, keep=False)
             reference.compare(case.outputs, again)
         except (Bad, compare.Mismatch):
-            self._check_device()
+            self._check_device(words)
             return None
         case.own_errors = base.own_errors
         before, now = ([tensor.shape for tensor in item.outputs.tensors] for item in (base, case))
@@ -289,14 +289,13 @@ class SpecialCases:
                 return None
         return own
 
-    def _check_device(self) -> None:
-        """Raise `Broken` where the GPU does not answer any more after the reference raised."""
+    def _check_device(self, words: str) -> None:
+        """Raise `Unusable` where the GPU does not answer any more after the reference raised."""
         try:
             modules.synchronize(self.reference.device)
         except RuntimeError as error:
-            raise Broken(
-                f"The reference left the GPU unusable when it was tried with special inputs: {error}.",
-                "Leave special inputs out for it: --set special_inputs=false, or stark.evaluation in an editor.",
+            raise Unusable(
+                f"The reference left the GPU unusable when it was tried {words} ({first_line(error)})."
             ) from error
 
 
