@@ -31,6 +31,7 @@ from stark_lsp.playbook.source import (
     CannotEdit,
     UserClass,
     always_there,
+    beside,
     class_lines,
     find_user_class,
     module_names,
@@ -98,10 +99,11 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
         guard[:1] = ["if (", *(f"    {'or ' if i else ''}{one}" for i, one in enumerate(conditions)), "):"]
     new_forward = [user.forward.header, *(f"    {line}" for line in [*guard, *body])]
     keep_old = any(f"self.{OLD_FORWARD}(" in line for line in new_forward)
-    new_class = renamed_class(user, new_forward, keep_old=keep_old)
+    library, renamed = beside(user.tree, library)
+    new_class = renamed_class(user, [*map(renamed, new_forward)], keep_old=keep_old)
     if comment:
         new_class = [comment, *new_class]
-    return Candidate(assemble(user, imports, library, twins, new_class))
+    return Candidate(assemble(user, imports, library, [*map(renamed, twins)], new_class))
 
 
 def _kernels(parts: Sequence[Part]) -> tuple[list[KernelCall], list[tuple[KernelCall, Variant]]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import hashlib
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stark_lsp.core.editing import split_lines
@@ -280,3 +282,39 @@ def spelled(tree: ast.Module) -> dict[str, str]:
             for alias in statement.names:
                 names.setdefault(f"{statement.module}.{alias.name}", alias.asname or alias.name)
     return names
+
+
+def beside(tree: ast.Module, library: str) -> tuple[str, Callable[[str], str]]:
+    """Return what stands beside a class as its file leaves room for it, and what renames it elsewhere.
+
+    A file with accepted classes has such helpers already: one that is there alike is not written again, and one that
+    is another, or reads another, has a name of its own.
+    """
+    ours, theirs = _definitions(ast.parse(library)), _definitions(tree)
+    apart = {name for name in ours.keys() & theirs.keys() if ast.dump(ours[name]) != ast.dump(theirs[name])}
+    alike = (ours.keys() & theirs.keys()) - apart
+    while reading := {name for name in alike if apart & {getattr(each, "id", "") for each in ast.walk(ours[name])}}:
+        apart, alike = apart | reading, alike - reading
+    begins = {
+        name: min(each.lineno for each in [ours[name], *getattr(ours[name], "decorator_list", [])]) for name in alike
+    }
+    rows = {row for name, line in begins.items() for row in range(line - 1, ours[name].end_lineno or line)}
+    left = "\n".join(line for row, line in enumerate(split_lines(library)) if row not in rows)
+    tag = hashlib.sha256(library.encode()).hexdigest()[:6]
+    pattern = re.compile(rf"\b({'|'.join(sorted(apart)) or '(?!)'})\b")
+
+    def renamed(text: str) -> str:
+        return pattern.sub(rf"\1_{tag}", text)
+
+    return renamed(left), renamed
+
+
+def _definitions(tree: ast.Module) -> dict[str, ast.stmt]:
+    """Return functions, classes and constants of a file by name."""
+    found: dict[str, ast.stmt] = {}
+    for one in tree.body:
+        bound = [one.name] if isinstance(one, (ast.FunctionDef, ast.ClassDef)) else []
+        if isinstance(one, ast.Assign):
+            bound = [item.id for target in one.targets for item in ast.walk(target) if isinstance(item, ast.Name)]
+        found |= dict.fromkeys(bound, one)
+    return found

@@ -327,6 +327,8 @@ class _Builder:
             constant = isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and not is_shared(node):
                 bindings.state |= stored([node]) if not constant else stored([node]) & changed
+        # What the class uses of parts that were accepted before is theirs in the candidate too.
+        bindings.state -= set(re.findall(r"\w+", self.problem.slice.text))
         if inside and self.place.parent is not None:
             header = self.pieces.new_class.definition.node
             assert isinstance(header, ast.ClassDef)

@@ -23,7 +23,7 @@ from stark_lsp.playbook.inductor.backward import FIRST, Backward
 from stark_lsp.playbook.inductor.reader import SIZES, CannotEmit, Program, open_part, program_of
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.names import as_tuple
-from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
+from stark_lsp.playbook.source import OLD_FORWARD, Forward, beside, find_user_class, renamed_class
 
 MOST = 1_000_000
 """So many characters a program may have that anybody is to keep in a file."""
@@ -153,8 +153,9 @@ def emit(
     ]
     run = ", ".join(f"self._{name}" for name in ("replayed" if replayed else "compiled", *passed.values()))
     new_forward = _forward(user.forward, made, arguments, tag, named, run)
-    new_class = renamed_class(user, new_forward, extra, keep_old=True)
-    return Candidate(assemble(user, [], "\n".join(whole), [], [comment, *new_class] if comment else new_class))
+    text, renamed = beside(user.tree, "\n".join(whole))
+    new_class = renamed_class(user, [*map(renamed, new_forward)], [*map(renamed, extra)], keep_old=True)
+    return Candidate(assemble(user, [], text, [], [comment, *new_class] if comment else new_class))
 
 
 class _Arguments:

@@ -1,0 +1,102 @@
+"""A class whose part was accepted before: both keep their kernels, and each helper that they are written with."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from stark_lsp.core.editing import apply_edits
+from stark_lsp.core.status import WriteMode
+from stark_lsp.discovery.problems import make_problem
+from stark_lsp.judge.analysis import inductor
+from stark_lsp.playbook.inductor.proposal import AsCompiled
+from stark_lsp.proposals.call_sites import accepted_class, own_sites
+from stark_lsp.proposals.edit import build_edit
+
+from .conftest import close, load
+
+pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow, pytest.mark.ci]
+
+TEXT = """import torch
+import torch.nn as nn
+
+
+class Norm(nn.Module):
+    def __init__(self, width: int, eps: float = 1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+class Block(nn.Module):
+    def __init__(self, width: int):
+        super().__init__()
+        self.before, self.after = Norm(width), Norm(width)
+        self.mix = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.after(x + torch.tanh(self.mix(self.before(x)))) * 2
+
+
+def get_init_inputs_for_Norm():
+    return [96]
+
+
+def get_inputs_for_Norm():
+    return [torch.randn(4, 33, 96)]
+
+
+def get_init_inputs_for_Block():
+    return [96]
+
+
+def get_inputs_for_Block():
+    return [torch.randn(4, 33, 96)]
+"""
+
+
+def accepted(folder: Path, text: str, name: str, mode: WriteMode, recipe: dict[str, Any] | None) -> tuple[str, str]:
+    """Return a file with kernels for a class of it, and what the class with kernels is called."""
+    path = folder / "user_file.py"
+    path.write_text(text)
+    problem, module = make_problem(str(path), text, name), load(path, f"user_{folder.name}_{name}")
+    torch.manual_seed(0)
+    model, inputs = getattr(module, name)(96).eval(), module.get_inputs_for_Block()
+    made = json.loads(json.dumps(inductor.program(copy.deepcopy(model), tuple(inputs), {}, str(path), recipe)))
+    edit = build_edit(problem, text, AsCompiled(problem, made).candidate, "# Optimized by STARK: test", mode)
+    after = folder / "after.py"
+    after.write_text(edit.preview)
+    kind = getattr(load(after, f"after_{folder.name}_{name}_{mode.value}"), edit.qualname)
+    new = kind(96).eval()
+    new.load_state_dict(model.state_dict())
+    ran: list[int] = []
+    kernels = vars(kind)["_compiled"]
+    kind._compiled = staticmethod(lambda *given: ran.append(1) or kernels.__func__(*given))
+    close(model(*inputs), new(*inputs))
+    assert ran, f"the kernels of {name} do not run"
+    return edit.preview, edit.qualname
+
+
+@pytest.mark.parametrize("mode", [WriteMode.BESIDE, WriteMode.REPLACE])
+@pytest.mark.parametrize("recipes", [(None, None), ({"batch": True}, None), ({"backward": True}, None)])
+def test_kernels_of_a_class_run_whose_part_has_kernels(
+    tmp_path: Path, mode: WriteMode, recipes: tuple[dict[str, Any] | None, dict[str, Any] | None]
+) -> None:
+    text, name = accepted(tmp_path, TEXT, "Norm", mode, recipes[0])
+    if mode is WriteMode.BESIDE:
+        text = apply_edits(text, own_sites(text, accepted_class(text, name)))
+    text, _ = accepted(tmp_path, text, "Block", mode, recipes[1])
+    defined = [one.name for one in ast.parse(text).body if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+    assert len(defined) == len(set(defined))
+    assert [one for one in defined if one.startswith("Norm")] == (
+        ["Norm", "NormNew"] if "NormNew" in text else ["Norm"]
+    )
