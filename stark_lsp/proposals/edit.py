@@ -12,9 +12,10 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from stark_lsp.contract.registering import registering
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.editing import Replacement, apply_edits
 from stark_lsp.core.errors import Fault
@@ -100,13 +101,18 @@ def build_edit(
         raise unreadable(problem, error) from error
     original = check_fresh(problem, tree, document_text)
     pieces, shared = take_apart(candidate), None
+    found = registering(pieces.new_class.definition.node) if mode is not WriteMode.REPLACE else []
+    if found:
+        pieces = take_apart(replace(candidate, source=_unregistered(candidate.source, found)))
+    notes = _registered_alone(found, original.name)
     if kernels is KernelPlace.PACKAGE:
         pieces, shared = split(pieces, problem.path, opened)
     if mode is WriteMode.MODULE:
         file = new_file(problem, candidate, pieces, provenance_comment)
-        return ProposalEdit((), file, document_text, file.class_name, _copies(problem, tree, pieces), shared)
+        return ProposalEdit((), file, document_text, file.class_name, (*notes, *_copies(problem, tree, pieces)), shared)
     place = next(found for found in places(tree) if found.node is original)
     builder = _Builder(problem, document_text, tree, place, candidate, pieces, provenance_comment)
+    builder.notes += notes
     lines = builder.beside() if mode is WriteMode.BESIDE else builder.replace()
     edits = replacements(document_text, lines)
     preview = apply_edits(document_text, edits)
@@ -168,18 +174,33 @@ def _left_out(original: ast.ClassDef, new: ast.stmt) -> list[str]:
     ]
 
 
-def _unregistered(text: str) -> tuple[str, list[str]]:
-    """Return a class without decorators such as `@register("block")`, under whose name there is the original."""
-    lines, node = split_lines(text), parse(text).body[0]
-    found = [
-        one
-        for one in getattr(node, "decorator_list", ())
-        if isinstance(one, ast.Call) and any(isinstance(getattr(arg, "value", None), str) for arg in one.args)
+_COMMA = re.compile(r",(?:\s|#.*\n)*\Z")
+"""What stands between two parts of a class's header, at the end of a text."""
+
+
+def _unregistered(source: str, found: Sequence[ast.expr | ast.keyword]) -> str:
+    """Return a candidate without what registers its class, see `registering`: under that name there is the original."""
+    lines = split_lines(source.removeprefix(BOM))
+    for one in sorted(found, key=lambda one: (one.lineno, one.col_offset), reverse=True):
+        first, last = one.lineno - 1, (one.end_lineno or one.lineno) - 1
+        kept: list[str] = []
+        if isinstance(one, ast.keyword):
+            before = "\n".join([*lines[:first], lines[first].encode()[: one.col_offset].decode()])
+            after = lines[last].encode()[one.end_col_offset :].decode()
+            first, kept = 0, (_COMMA.sub("", before) + after).split("\n")
+        lines[first : last + 1] = kept
+    return "\n".join([*lines, ""])
+
+
+def _registered_alone(found: Sequence[ast.expr | ast.keyword], name: str) -> list[str]:
+    """Return a note on each part that registers the original, and not the class beside it."""
+    told = [
+        f"{ast.unparse(one)} stands in the header of"
+        if isinstance(one, ast.keyword)
+        else f"@{ast.unparse(one)} stands above"
+        for one in found
     ]
-    gone = {row for one in found for row in range(one.lineno - 1, one.end_lineno or one.lineno)}
-    return "\n".join(line for row, line in enumerate(lines) if row not in gone), [
-        f"@{ast.unparse(one)}" for one in found
-    ]
+    return [f"{one} {name} alone: a second class would take its name there." for one in told]
 
 
 def _public(node: ast.ClassDef) -> dict[str, None]:
@@ -239,7 +260,7 @@ class _Builder:
         edits = [*(cut(self.lines, node) for node in gone), *self._head(plan)]
         indent = indent_of(self.lines[first_line(anchor)])
         room = 1 if inside or indent else 2
-        body = self._class_lines(plan, indent, registered=False)
+        body = self._class_lines(plan, indent)
         if inside:
             edits.extend(self._kernels_before(plan, qualname, place.outer))
         else:
@@ -363,14 +384,9 @@ class _Builder:
         text = joined([(piece, self._text(piece, plan)) for piece in plan.inserted])
         return [f"{indent}{kernels_comment(qualname)}", *indented(text, indent), *[""] * room]
 
-    def _class_lines(self, plan: InsertionPlan, indent: str, *, registered: bool = True) -> list[str]:
+    def _class_lines(self, plan: InsertionPlan, indent: str) -> list[str]:
         comment = [f"{indent}{line}" for line in (*split_lines(self.comment), str(self.mark(UNKNOWN)))]
-        text = self._text(self.pieces.new_class, plan)
-        if not registered:
-            text, left = _unregistered(text)
-            self.notes += [f"{one} stands above {self.place.node.name} alone: a second class would take its name there."
-                           for one in left]  # fmt: skip
-        return [*comment, *indented(text, indent)]
+        return [*comment, *indented(self._text(self.pieces.new_class, plan), indent)]
 
     def _text(self, piece: Piece, plan: InsertionPlan) -> str:
         return rename(quoted(piece.text) if self.quote else piece.text, plan.names)

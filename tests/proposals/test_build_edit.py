@@ -351,17 +351,59 @@ def test_a_file_of_its_own_says_what_it_has_copies_of() -> None:
     )
 
 
-def test_a_class_beside_is_not_registered_under_the_name_of_the_original() -> None:
-    document = WHOLE.replace("def register(cls):\n    return cls", "KNOWN = {}\n\n\ndef register(name):\n"
-                             "    def keep(cls):\n        if name in KNOWN:\n            raise KeyError(name)\n"
-                             "        KNOWN[name] = cls\n        return cls\n    return keep")  # fmt: skip
-    document = document.replace("@register\n", '@register("block")\n')
+REGISTRY = """\
+KNOWN = {}
+
+
+def register(name):
+    def keep(cls):
+        if name in KNOWN:
+            raise KeyError(name)
+        KNOWN[name] = cls
+        return cls
+    return keep"""
+
+
+@pytest.mark.parametrize("decorator", ["@register('block')", "@register(name='block')"])
+def test_a_class_beside_is_not_registered_under_the_name_of_the_original(decorator: str) -> None:
+    document = WHOLE.replace("def register(cls):\n    return cls", REGISTRY).replace("@register\n", f"{decorator}\n")
     candidate = document.replace("class Model(", "class ModelNew(").replace("self._helper(x) * 2", "x + x")
     edit = build(document, candidate)
-    assert edit.preview.count('@register("block")') == 1
+    assert edit.preview.count(decorator) == 1
     assert "class ModelNew(Base):" in edit.preview
-    assert edit.notes == ("@register('block') stands above Model alone: a second class would take its name there.",)
-    assert build(document, candidate, WriteMode.REPLACE).preview.count('@register("block")') == 1
+    assert edit.notes == (f"{decorator} stands above Model alone: a second class would take its name there.",)
+    assert build(document, candidate, WriteMode.REPLACE).preview.count(decorator) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "left"),
+    [
+        ('Base, key="block"', "Base"),
+        ('Base, key="block", metaclass=type', "Base, metaclass=type"),
+        ('Base, dim=3, key="block", alias="ü"', "Base, dim=3"),
+        ('\n    Base,  # one, two\n    key="block",\n', "\n    Base,\n"),
+    ],
+)
+def test_a_class_beside_is_not_registered_by_its_header(header: str, left: str) -> None:
+    document = WHOLE.replace("@register\n", "").replace("class Model(Base)", f"class Model({header})")
+    candidate = document.replace("class Model(", "class ModelNew(").replace("self._helper(x) * 2", "x + x")
+    edit = build(document, candidate)
+    assert f"class Model({header}):" in edit.preview
+    assert f"class ModelNew({left}):" in edit.preview
+    assert edit.notes[0] == (
+        "key='block' stands in the header of Model alone: a second class would take its name there."
+    )
+    assert f"class Model({header}):" in build(document, candidate, WriteMode.REPLACE).preview
+
+
+def test_a_file_of_its_own_does_not_register_its_class_under_the_name_of_the_original() -> None:
+    document = WHOLE.replace("def register(cls):\n    return cls", "from zoo import register")
+    document = document.replace("@register\n", '@register("block")\n')
+    candidate = document.replace("class Model(", "class ModelNew(").replace("self._helper(x) * 2", "x + x")
+    edit = build(document, candidate, WriteMode.MODULE)
+    assert edit.new_file is not None
+    assert "register" not in edit.new_file.text
+    assert "@register('block') stands above Model alone: a second class would take its name there." in edit.notes
 
 
 def test_a_candidate_that_leans_on_the_original_keeps_it_when_replacing() -> None:
