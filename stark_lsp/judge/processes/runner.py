@@ -194,7 +194,7 @@ class Runner:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         # What stands in the document reads files beside it.
-        return self._take(loading.execute("stark_candidate", path, text, package, context), class_name)
+        return self._take(loading.execute_candidate(path, text, package, context), class_name)
 
     def load_document(self, *, path: str, document: str, qualname: str, **how: Any) -> dict[str, Any]:
         """Load a document with an accepted candidate in it as the module it is in its project, and take that class.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import importlib
@@ -21,6 +22,7 @@ from typing import Any
 from unittest import mock
 
 from ...contract.errors import Bad, blame, describe, full_text, line_in
+from ...contract.registering import registering
 
 PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "stark.toml")
 
@@ -102,15 +104,54 @@ def remember_source(path: str, text: str) -> None:
     linecache.cache[path] = (len(text), None, io.StringIO(text, newline=None).readlines(), path)
 
 
-def execute(name: str, path: str, text: str, package: str, place: str = "") -> types.ModuleType:
-    """Run `text` as the module `name` with `__file__` set to `place` or else `path`, and return the module.
+def execute_candidate(path: str, text: str, package: str, place: str) -> types.ModuleType:
+    """Run a candidate as a module of its own, with `__file__` set to `place`, and return the module.
+
+    What its package registered may not bear to be registered twice: then the candidate's classes are not.
 
     Raises
     ------
     BaseException
         Whatever the text raises.
     """
-    code = compile(text, path, "exec", dont_inherit=True)
+    try:
+        return execute("stark_candidate", path, text, package, place)
+    except Exception:
+        tree = ast.parse(text, path)
+        if not _unregister(tree):
+            raise
+    return execute("stark_candidate", path, text, package, place, tree)
+
+
+def _unregister(tree: ast.Module) -> bool:
+    """Take from classes what registers them; returns whether there was anything."""
+    some = False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            # `@MODELS.register_module()` takes the name of the class, and a candidate has copies of others.
+            found = [*registering(node), *(one for one in node.decorator_list if "register" in ast.unparse(one))]
+            node.decorator_list = [one for one in node.decorator_list if one not in found]
+            node.keywords = [one for one in node.keywords if one not in found]
+            some |= bool(found)
+    return some
+
+
+def execute(
+    name: str, path: str, text: str, package: str, place: str = "", tree: ast.Module | None = None
+) -> types.ModuleType:
+    """Run `text` as the module `name` with `__file__` set to `place` or else `path`, and return the module.
+
+    Parameters
+    ----------
+    tree
+        What is run for the text, line by line.
+
+    Raises
+    ------
+    BaseException
+        Whatever the text raises.
+    """
+    code = compile(tree or text, path, "exec", dont_inherit=True)
     module = types.ModuleType(name)
     module.__file__ = place or path
     module.__package__ = package
