@@ -9,8 +9,11 @@ import pytest
 import pytest_asyncio
 from judge_cases import QUICK, RAW, REFERENCE, judging, make_problem, preparing
 
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.status import VerdictStatus, WriteMode
 from stark_lsp.core.verdict import EditCheck
 from stark_lsp.evaluation.judge import WorkerJudge
+from stark_lsp.proposals.edit import build_edit
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -103,3 +106,26 @@ async def test_a_file_that_cannot_be_loaded_in_a_sandbox_is_not_accused(tmp_path
     if reference.environment.isolation != "off":
         assert not check.tried
         assert ".scale.txt" in check.message
+
+
+async def test_a_package_whose_registry_bears_no_name_twice_is_judged(tmp_path: Path) -> None:
+    package = tmp_path / "zoo"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .model import Model\n")
+    (package / "registry.py").write_text(
+        "KNOWN = {}\ndef register(name):\n    def keep(cls):\n        assert name not in KNOWN, name\n"
+        "        return KNOWN.setdefault(name, cls)\n    return keep\n"
+    )
+    text = "from .registry import register\n" + REFERENCE.replace("class Model", '@register("net")\nclass Model')
+    path = package / "model.py"
+    path.write_text(text)
+    problem = make_problem(path, text)
+    source = text.replace("class Model(", "class ModelNew(")
+    async with preparing(problem, tmp_path, settings=SETTINGS) as (worker, _):
+        verdict = await worker.evaluate(Candidate(source))
+        assert verdict.status is VerdictStatus.OK, verdict.message
+        for mode in WriteMode:
+            edit = build_edit(problem, text, Candidate(source), "# Optimized", mode)
+            place, whole = (edit.new_file.path, edit.new_file.text) if edit.new_file else (str(path), edit.preview)
+            check = await worker.check_edit(place, whole, edit.qualname)
+            assert check == EditCheck(True, True), check.message

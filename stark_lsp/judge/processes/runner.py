@@ -34,6 +34,14 @@ COMMANDS = (
 """Methods of a runner that the judge may ask for; more are those of `Timed.commands`."""
 
 
+def _serving(context: str, served: str) -> contextlib.AbstractContextManager[None]:
+    """Have the user's document be imported with the text in the file `served`, if there is one."""
+    if not served:
+        return contextlib.nullcontext()
+    with open(served, encoding="utf-8", newline="") as file:
+        return loading.serving(context, file.read())
+
+
 class Runner:
     """What one runner has loaded.
 
@@ -185,10 +193,7 @@ class Runner:
         loading.find_unlisted()
         loading.extend_sys_path(context)
         package = loading.module_place(context)[0].rpartition(".")[0]
-        with contextlib.ExitStack() as serving:
-            if served:
-                with open(served, encoding="utf-8", newline="") as file:
-                    serving.enter_context(loading.serving(context, file.read()))
+        with _serving(context, served):
             if package:
                 __import__(package)
         with open(path, encoding="utf-8") as file:
@@ -196,7 +201,9 @@ class Runner:
         # What stands in the document reads files beside it.
         return self._take(loading.execute_candidate(path, text, package, context), class_name)
 
-    def load_document(self, *, path: str, document: str, qualname: str, **how: Any) -> dict[str, Any]:
+    def load_document(
+        self, *, path: str, document: str, qualname: str, context: str, served: str = "", **how: Any
+    ) -> dict[str, Any]:
         """Load a document with an accepted candidate in it as the module it is in its project, and take that class.
 
         Parameters
@@ -204,7 +211,9 @@ class Runner:
         path
             The file with the document's text.
         document
-            Where the document lies in the project.
+            Where the document lies in the project; perhaps a new file beside the user's.
+        context, served
+            As for `load_candidate`.
         """
         self._start(**how)
         proxy.install(self._ask_to_build)
@@ -212,7 +221,8 @@ class Runner:
             text = file.read()
         loading.find_unlisted()
         try:
-            module = loading.load_document(document, text)
+            with _serving(context, served):
+                module = loading.load_document(document, text)
         except Bad as error:
             raise error.__cause__ or error from None  # what the text raised, which the judge puts into its own words
         return self._take(module, qualname)

@@ -298,15 +298,15 @@ class Attempt:
         runner.builds = lambda request: self._build(runner, request)
         how = loading(self._reference, runner, self.judge.threads, weights or self._weights)
         name = self.candidate["class_name"]
+        context = self._reference.path
+        how["context"] = context
+        how["served"] = runner.files.write("served.py", self._reference.text) if by_package(context) else ""
         if self.document:
             path = runner.files.write("document.py", self._source)
             return {"command": "load_document", "path": path, "document": self.document, "qualname": name, **how}
         # Named after nothing that leads to the expected outputs.
         path = runner.files.write("candidate.py", self.told.judged)
-        context = self._reference.path
-        served = runner.files.write("document.py", self._reference.text) if by_package(context) else ""
-        how |= {"context": context, "served": served, "class_name": name}
-        return {"command": "load_candidate", "path": path, **how}
+        return {"command": "load_candidate", "path": path, "class_name": name, **how}
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build."""
