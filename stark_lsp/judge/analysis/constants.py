@@ -13,6 +13,8 @@ from typing import Any
 LONGEST = 100
 """A longer text is no setting but a source, a message."""
 _PLAIN = (bool, int, float, str, type(None))
+IMPLIED = ("__getitem__", "__call__", "__contains__", "__getattr__", "__iter__", "__len__")
+"""Methods that code runs without naming them."""
 
 
 def reached(namespace: dict[str, Any], classes: Iterable[type]) -> tuple[dict[str, Any], set[str], set[str]]:
@@ -25,7 +27,7 @@ def reached(namespace: dict[str, Any], classes: Iterable[type]) -> tuple[dict[st
     """
     members = {base for cls in classes for base in cls.__mro__}
     functions: list[Any] = []
-    attributes, seen = {"forward"}, set[CodeType]()
+    attributes, seen = {"forward", *IMPLIED}, set[CodeType]()
     found: dict[str, Any] = {}
     perhaps: set[str] = set()
     while True:

@@ -7,6 +7,8 @@ the code that a call may run names them.
 
 from __future__ import annotations
 
+import cmath
+import collections
 import enum
 import functools
 import hashlib
@@ -31,6 +33,8 @@ TRACED = ("transformers.utils.output_capturing.output_capturing_hook",)
 """Hooks that a program does what they do: this one keeps hidden states for a call that returns them."""
 FEW = 64
 """The most items of a list or dict that count as a setting: a vocabulary is none."""
+LONG = 2000
+"""The most characters of what is read besides settings: a vocabulary is none either."""
 DEEP = 2
 """So many objects deep what a configuration holds is looked for."""
 PLAIN = (type(None), bool, int, str, torch.dtype)
@@ -218,17 +222,25 @@ def as_told(value: Any) -> Any:
 def reads(module: torch.nn.Module) -> dict[str, str]:
     """Return what a call may read besides tensors and settings, with the values, both as they are written."""
     found: dict[str, str] = {}
+    shapes: dict[str, str] = {}
     seen: set[tuple[int, str]] = set()
     own = globals_of(type(module))
     hidden = inspect.signature(module.forward).parameters
     users = {kind for kind in map(type, module.modules()) if kind.__module__.partition(".")[0] != "torch"}
 
     def take(owner: Any, name: str, text: str, value: Any) -> None:
-        if isinstance(value, enum.Enum):
-            text, value = f"{text}.name", value.name
-        if (id(owner), name) not in seen and is_plain(value) and _is_written(value):
+        if (id(owner), name) not in seen and value is not ...:
             seen.add((id(owner), name))
-            found[text] = repr(value)
+            for before, one in _spread(value, text):
+                kind = next((kind for kind in (dict, list, tuple) if isinstance(one, kind)), None)
+                if kept := _kept(before, one):
+                    found.update([kept])
+                    if isinstance(one, (set, frozenset, collections.deque)):
+                        shapes[before] = _named_type(before, one)
+                elif kind is not None and len(one) <= FEW:
+                    size = repr(list(one)) if kind is dict else len(one)
+                    asked = f"{'list' if kind is dict else 'len'}({before})"
+                    shapes[before] = f"isinstance({before}, {kind.__name__}) and {asked} == {size}"
 
     held: list[tuple[type, Any, str]] = []
     shortest: dict[int, str] = {}
@@ -241,23 +253,67 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
                     held.append((type(part), one, shortest.setdefault(id(one), text)))
         held.append((type(part), part, before))
     for kind in users:
-        constants, names, perhaps = reached(globals_of(kind), [kind])
+        things = {one if isinstance(one, type) else type(one) for holder, one, _ in held if holder is kind}
+        constants, names, perhaps = reached(globals_of(kind), [kind, *things - users])
         for name in constants.keys() - hidden.keys() if globals_of(kind) is own else ():
             if not TAKEN.fullmatch(name):
                 take(own, name, name, own[name])
         for owner, before in ((one, text) for holder, one, text in held if holder is kind):
+            told = len(found) + len(shapes)
             for name in itertools.filterfalse(MANGLED.match, names):
                 take(owner, name, f"{before}.{name}", _held_by(owner, name))
+            if len(found) + len(shapes) > told and not isinstance(owner, torch.nn.Module):
+                shapes[before] = _named_type(before, owner)
             found |= dict(_absent(owner, name, before) for name in perhaps if not _has(owner, name))
-    return dict(sorted(found.items()))
+    # What holds others has to be there before these are asked for.
+    return {shapes[one]: "True" for one in sorted(shapes, key=lambda text: (len(text), text))} | dict(
+        sorted(found.items())
+    )
+
+
+def _named_type(text: str, value: Any) -> str:
+    return f"type({text}).__name__ == {type(value).__name__!r}"
+
+
+def _spread(value: Any, text: str) -> Iterator[tuple[str, Any]]:
+    """Go through what a setting holds that is not written as a whole, the outermost first, each with its expression."""
+    if isinstance(value, functools.partial):
+        yield from _spread((value.args, value.keywords), f"({text}.args, {text}.keywords)")
+    elif not isinstance(value, (list, tuple, dict)) or _is_written(value) or len(value) > FEW:
+        yield text, value
+    elif not isinstance(value, dict) or all(type(key) in PLAIN for key in value):
+        yield text, value
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _spread(one, f"{text}[{key!r}]")
+
+
+def _kept(text: str, value: Any) -> tuple[str, str] | None:
+    """Return what asks for a setting, and what it is now, both as they are written; None of what is no setting."""
+    if isinstance(value, enum.Enum):
+        return f'getattr({text}, "name", None)', repr(value.name)
+    if isinstance(value, FUNCTIONS):
+        return f'getattr({text}, "__name__", None)', repr(value.__name__)
+    if isinstance(value, (set, frozenset)) and len(value) <= FEW and all(map(_is_written, value)):
+        return f"sorted({text}, key=repr)", repr(sorted(value, key=repr))
+    if isinstance(value, collections.deque) and len(value) <= FEW and _is_written(list(value)):
+        return f"list({text})", repr(list(value))
+    numbers = type(value) is bytes or (type(value) is complex and cmath.isfinite(value))
+    written = numbers or isinstance(value, range) or (_is_written(value) and len(repr(value)) <= LONG)
+    return (text, repr(value)) if written else None
 
 
 def _objects(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str]]:
     """Go through an object such as a configuration and those that it holds, each with its expression."""
+    if isinstance(value, (list, tuple, dict)) and not is_plain(value):
+        for before, one in _spread(value, text):
+            if one is not value and not isinstance(one, (list, tuple, dict)):
+                yield from _objects(one, before, deep)
+        return
     kind = value if isinstance(value, type) else type(value)
     foreign = kind.__module__.partition(".")[0] in ("torch", "builtins", "numpy")
     if deep and not foreign and not is_plain(value) and not issubclass(kind, (torch.nn.Module, torch.Tensor)):
-        for name, one in getattr(value, "__dict__", {}).items():
+        slots = [name for each in kind.__mro__ for name in getattr(each, "__slots__", ()) if hasattr(value, name)]
+        for name, one in {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots}}.items():
             if name.isidentifier():
                 yield from _objects(one, f"{text}.{name}", deep - 1)
         yield value, text
@@ -266,10 +322,11 @@ def _objects(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str]]:
 def _held_by(owner: Any, name: str) -> Any:
     """Return what an object has under a name, by a property or a look into another name too; `...` if nothing.
 
-    Of modules only what is theirs and no setting: names with an underscore.
+    Of modules only what is theirs and no setting: names with an underscore, and what is not plain.
     """
     if isinstance(owner, torch.nn.Module):
-        return vars(owner).get(name, ...) if name[0] == "_" and name not in MODULES else ...
+        value = vars(owner).get(name, ...) if name not in MODULES else ...
+        return value if name[0] == "_" or not is_plain(value) else ...
     try:
         value = getattr(owner, name)
     except Exception:  # noqa: BLE001 - the user's class
