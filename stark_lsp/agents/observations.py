@@ -19,7 +19,7 @@ from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.profile_phrases import TOP, duration, remarks, rest
 from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import CompilerMessage, Interval, Profile, Reference, Timing, Verdict
+from stark_lsp.core.verdict import NOT_BUILT, CompilerMessage, Interval, Profile, Reference, Timing, Verdict
 from stark_lsp.discovery.syntax import parse
 
 SELECTED_SOURCE = 120_000
@@ -188,7 +188,7 @@ def result(verdict: Verdict | None, *, profile: bool, source: str = "") -> Resul
         status=STATUS[verdict.status],
         ok=verdict.ok,
         judged=verdict.status is not VerdictStatus.NO_CANDIDATE,
-        compiled=verdict.status not in uncompiled,
+        compiled=verdict.status not in uncompiled and verdict.failed_in not in NOT_BUILT,
         message=capped(clean(verdict.message), 4 * MESSAGE),
         line=verdict.line,
         code=_line(source.split("\n"), verdict.line or 0),

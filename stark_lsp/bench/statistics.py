@@ -26,7 +26,7 @@ from statistics import fmean, median
 
 from stark_lsp.bench.rows import Attempt, Baseline, Gain, Outcome, Row
 from stark_lsp.core.status import Limit, VerdictStatus
-from stark_lsp.core.verdict import Stage
+from stark_lsp.core.verdict import NOT_BUILT
 
 RESAMPLES = 2000
 """Bootstrap samples behind an interval."""
@@ -49,8 +49,6 @@ NOT_COMPILED = frozenset(
     {VerdictStatus.REFUSED, VerdictStatus.COMPILE_ERROR, VerdictStatus.LOAD_ERROR, VerdictStatus.NO_CANDIDATE}
 )
 """Verdicts of attempts that do not count as compiled; a refused one was never given to a compiler."""
-TOO_EARLY = frozenset({Stage.CHECK, Stage.START, Stage.LOAD, Stage.BUILD})
-"""Stages in which an attempt that failed, whatever its verdict, does not count as compiled."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +262,7 @@ def compile_rate(rows: Iterable[Row]) -> Share:
 
 def compiled(attempt: Attempt) -> bool:
     """Whether an attempt gave something that compiles and loads."""
-    return attempt.status not in NOT_COMPILED and attempt.failed_in not in TOO_EARLY
+    return attempt.status not in NOT_COMPILED and attempt.failed_in not in NOT_BUILT
 
 
 def correct_rate(rows: Iterable[Row]) -> Share:

@@ -28,6 +28,10 @@ class Stage(str, Enum):
     """It is looked at by tools."""
 
 
+NOT_BUILT = frozenset({Stage.CHECK, Stage.START, Stage.LOAD, Stage.BUILD})
+"""Stages in which an attempt that failed, whatever its verdict, does not count as compiled."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """A median or ratio with its 95 % interval."""

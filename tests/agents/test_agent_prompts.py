@@ -37,7 +37,7 @@ from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, Dialect, InputSource, ModelRole, VerdictStatus
 from stark_lsp.core.steering import Hint
-from stark_lsp.core.verdict import CompilerMessage, Environment, Timing, Verdict
+from stark_lsp.core.verdict import CompilerMessage, Environment, Stage, Timing, Verdict
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITE = bool(os.environ.get("STARK_WRITE_GOLDEN"))
@@ -526,3 +526,12 @@ def test_the_time_to_beat_is_told_from_when_it_is_known() -> None:
     assert "With torch.compile" not in before.body
     assert after.body.startswith("With torch.compile the reference takes 500 µs (400 µs to 600 µs) a call.")
     assert after.shared == before.shared
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_only_of_what_was_built_a_compiler_had_no_complaint(stage: Stage) -> None:
+    stopped = replace(FIRST, verdict=Verdict(VerdictStatus.TIMED_OUT, "It was stopped.", failed_in=stage))
+    body = later(ModelRole.DEBUG, stopped).body
+    built = stage in (Stage.VERIFY, Stage.TIME, Stage.PROFILE)
+    assert ("**Compiler.** No complaint." in body) is built
+    assert ("It never came to that, was stopped, or left no message" in body) is not built
