@@ -295,7 +295,7 @@ class Frame:
     def _others(
         self, nodes: Sequence[Node], selected: Attempt, context: Context, plan: Plan | None, role: ModelRole
     ) -> list[Attempt]:
-        """Return the attempts of the window. One that is slower than the selected node has no source if the playbook
+        """Return the attempts of the window. One that is no faster than the selected node has no source if the playbook
         wrote it, since that is long, or for the code agent: nothing to build on, unless the plan takes of it."""
         history, combined = self.settings.history, plan.combines if plan is not None else None
         seen = []
