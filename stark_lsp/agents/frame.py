@@ -136,7 +136,7 @@ class Frame:
         self._embedding = embedding(settings.dialect, reference.environment.device_type)
         self._inputs = inputs_source(problem)
         self._notes = tuple(map(noted, notes))
-        self._tune = tune
+        self.tune = tune
 
     def question(
         self,
@@ -222,7 +222,7 @@ class Frame:
             "class_name": NEW_CLASS,
             "training": problem.mode is Mode.TRAINING,
             "edits": settings.edits,
-            "tune": self._tune,
+            "tune": self.tune,
             "seeded": settings.playbook,
             "example": {
                 "reference": self._prompts.text(f"examples/{self._embedding}/reference.py"),

@@ -50,7 +50,7 @@ class ToolTeam(ModelTeam):
     def __init__(self, sources: Sources, *team: Any, **more: Any) -> None:
         super().__init__(*team, **more)
         self._tools = forms(self.settings)
-        self._box = Toolbox(sources, self.prompts, self._diagnosis)
+        self._box = Toolbox(sources, self.prompts, self._diagnosis, tuned=self.frame.tune > 0)
         self.frame.tools = tuple(tool.name for tool in self._tools)
 
     def rehearse(self, *roles: ModelRole) -> tuple[Question, ...]:

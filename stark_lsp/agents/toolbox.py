@@ -32,6 +32,7 @@ from stark_lsp.core.conversation import Answer, Tool, Turn
 from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import ModelRole
 from stark_lsp.core.verdict import Stage, Verdict
+from stark_lsp.search.sweep import misdeclared
 
 RESULT = 32_000
 """Characters of what a tool says."""
@@ -130,14 +131,22 @@ class Toolbox:
         The templates.
     diagnose
         Returns the sentences on what limits a node.
+    tuned
+        Whether constants that a candidate leaves open are tuned, so that a declaration that cannot be used is refused.
     """
 
     def __init__(
-        self, sources: Sources, prompts: PromptLibrary, diagnose: Callable[[Verdict], tuple[str, ...]]
+        self,
+        sources: Sources,
+        prompts: PromptLibrary,
+        diagnose: Callable[[Verdict], tuple[str, ...]],
+        *,
+        tuned: bool,
     ) -> None:
         self.sources = sources
         self._prompts = prompts
         self._diagnose = diagnose
+        self._tuned = tuned
 
     async def use(self, tool: str, candidate: Candidate | None, given: dict[str, Any], left: int) -> str:
         """Carry a call out and return what is said of it.
@@ -155,7 +164,8 @@ class Toolbox:
         return await asyncio.to_thread(self.told, **found, left=left)
 
     async def _tried(self, tool: str, candidate: Candidate) -> dict[str, Any]:
-        verdict = await self.sources.trial.try_out(candidate, STAGES[tool])
+        wrong = await misdeclared(candidate) if self._tuned else None
+        verdict = wrong or await self.sources.trial.try_out(candidate, STAGES[tool])
         profiled = tool == "profile"
         if profiled:
             verdict = await self.sources.trial.counted(candidate, verdict)

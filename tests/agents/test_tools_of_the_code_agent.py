@@ -69,6 +69,7 @@ async def handed_in(
     trials: Trials | None = None,
     agents: AgentSettings | None = None,
     notes: tuple[Note, ...] = (),
+    tune: int = 0,
 ) -> tuple[Candidate, list[Question]]:
     async def found() -> tuple[Note, ...]:
         return notes
@@ -76,7 +77,7 @@ async def handed_in(
     nodes: dict[int, Node] = {0: ROOT, 2: SECOND}
     model = ScriptedModel(answer)
     sources = Sources(trials or Trials(), nodes.get, found)
-    team = ToolTeam(sources, model, PROBLEM, reference(), agents)
+    team = ToolTeam(sources, model, PROBLEM, reference(), agents, tune=tune)
     return await team.code(context(), replace(FIRST_PLAN, annotated_source=""), Random(1)), model.questions
 
 
@@ -193,6 +194,18 @@ async def test_a_call_that_brings_no_source_tries_nothing_else(given: dict[str, 
         made, questions = await handed_in(in_order(call("check", source=SOURCE), answered(**given), answered()), trials)
         assert (made.source, trials.sources) == (SOURCE, [SOURCE])
         assert told in questions[2].turns[1].result
+
+
+@pytest.mark.parametrize("tool", ["build", "check", "time", "profile"])
+async def test_constants_that_cannot_be_tuned_are_refused_by_each_tool_as_when_handed_in(tool: str) -> None:
+    source = f'{SOURCE}\nBLOCK = 128\nTUNE = {{"BLOCK": [64, 128], "if": "BLOCK <= ROWS"}}\n'
+    for tune, tried in ((30, []), (0, [source])):
+        trials = Trials()
+        asked = in_order(call(tool, source=source), answered(source=SOURCE))
+        _, questions = await handed_in(asked, trials, tune=tune)
+        assert trials.sources == tried
+        assert ("Failed: refused" in questions[1].turns[0].result) is (not tried)
+        assert ("ROWS" in questions[1].turns[0].result) is (not tried)
 
 
 async def test_attempts_and_notes_are_read_and_nothing_that_the_settings_forbid_is_offered() -> None:
