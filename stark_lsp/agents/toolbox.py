@@ -7,7 +7,7 @@
 | `time` | the same | how fast it is beside the reference |
 | `profile` | the same | also what it launches, and what limits it |
 | `read_attempt` | a number | source, plan and outcome of an attempt of this run |
-| `search_notes` | which ones | what earlier runs of the project left |
+| `search_notes` | which ones | what earlier runs on similar classes of the project left |
 
 Edits are to the agent's own source as the last call left it, at first the selected node's; neither takes it as it is.
 What a model calls a tool with is hostile: it is read as an answer is, and names no file and no command. What a tool
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,8 +42,6 @@ CALL = 200_000
 """Characters of a call as JSON, beyond which it is shortened when it is sent again."""
 CONVERSATION = 240_000
 """Characters of calls and results after which no more is called; the last one may go beyond."""
-MOST_NOTES = 20
-"""Notes of earlier runs that are told at once."""
 TEMPLATE = "tool"
 
 STAGES: dict[str, Stage | None] = {
@@ -86,8 +84,8 @@ class Sources:
     trial: Trial
     find: Callable[[int], Node | None]
     """Returns an attempt of the run by its number."""
-    notes: Callable[[], Awaitable[tuple[Note, ...]]]
-    """Returns what earlier runs of the project left, the most similar class first."""
+    notes: tuple[Note, ...]
+    """What the run took along from earlier ones."""
     say: Callable[[str], None] = lambda text: None
     """Told, for a person, what goes on."""
 
@@ -99,7 +97,7 @@ _WHAT = {
     "profile": "Do that, and look at what one call launches, how long each kernel takes, and what limits it.",
 }
 _READ = "Read an attempt of this run: its plan, its whole source, and what came of it."
-_SEARCH = "Read what earlier runs of this project left on this and other classes: what helped, and what failed."
+_SEARCH = "Read what earlier runs of this project left on similar classes: what helped, and what failed."
 
 
 def forms(settings: AgentSettings) -> tuple[Tool, ...]:
@@ -160,7 +158,7 @@ class Toolbox:
         left
             How many calls may follow.
         """
-        found = await (self._read(tool, given) if candidate is None else self._tried(tool, candidate))
+        found = self._read(tool, given) if candidate is None else await self._tried(tool, candidate)
         return await asyncio.to_thread(self.told, **found, left=left)
 
     async def _tried(self, tool: str, candidate: Candidate) -> dict[str, Any]:
@@ -175,12 +173,11 @@ class Toolbox:
             "diagnosis": self._diagnose(verdict) if profiled and verdict.ok else (),
         }
 
-    async def _read(self, tool: str, given: dict[str, Any]) -> dict[str, Any]:
+    def _read(self, tool: str, given: dict[str, Any]) -> dict[str, Any]:
         if tool == "search_notes":
             which = given.get("which")
             wanted = {"helped": (True,), "failed": (False,)}.get(which if isinstance(which, str) else "", (True, False))
-            found = [noted(note) for note in await self.sources.notes() if note.helped in wanted]
-            return {"tool": tool, "notes": found[:MOST_NOTES], "more": max(0, len(found) - MOST_NOTES)}
+            return {"tool": tool, "notes": [noted(note) for note in self.sources.notes if note.helped in wanted]}
         number = given.get("number")
         node = self.sources.find(number) if isinstance(number, int) and not isinstance(number, bool) else None
         if node is None:
@@ -191,7 +188,7 @@ class Toolbox:
 
     def told(self, *, trouble: str = "", left: int = 0, **values: Any) -> str:
         """Return what a tool says, in at most `RESULT` characters and a line; `trouble` is why it was not used."""
-        blank = {"tool": "", "result": None, "diagnosis": (), "attempt": None, "notes": (), "more": 0}
+        blank = {"tool": "", "result": None, "diagnosis": (), "attempt": None, "notes": ()}
         why = capped(clean(trouble), SAID)
         said = self._prompts.render(
             TEMPLATE, **{**blank, **values}, trouble=why, left=left, fenced=fenced, quoted=quoted

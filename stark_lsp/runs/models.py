@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -96,8 +96,6 @@ class Setting:
     """Told what goes on, for a person."""
     find: Callable[[int], Node | None]
     """Returns an attempt of the run by its number, None if there is none (yet)."""
-    search_notes: Callable[[], Awaitable[tuple[Note, ...]]]
-    """Returns what earlier runs of the project left."""
     log: Callable[[str], None]
 
 
@@ -237,7 +235,7 @@ async def _around(model: Model, setting: Setting) -> Team:
         team = Team(solo=asked)
     else:
         if system.tools:
-            sources = Sources(setting.judge, setting.find, setting.search_notes, setting.say)
+            sources = Sources(setting.judge, setting.find, begun.notes, setting.say)
             asked = ToolTeam(sources, journaled, run.problem, begun.reference, **about)
         else:
             asked = ModelTeam(journaled, run.problem, begun.reference, **about)

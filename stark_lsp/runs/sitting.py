@@ -175,7 +175,6 @@ class Sitting:
             on_spend=lambda now: self._emit(Spent(now)),
             say=lambda text: self._emit(Progress(text, 0, self._budget.attempts)),
             find=lambda number: None if self._engine is None else self._engine.tree.nodes.get(number),
-            search_notes=lambda: asyncio.to_thread(self._store.notes.known, begun.run.problem, begun.reference, run_id),
             log=self._log,
         )
 

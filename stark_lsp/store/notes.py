@@ -60,27 +60,19 @@ class Notes:
         besides
             The run itself.
         """
-        return chosen(self._closest(problem, reference, besides, ALIKE))
-
-    def known(self, problem: Problem, reference: Reference, besides: str) -> tuple[Note, ...]:
-        """Return all that is at hand of the project on this device, for whoever looks for more; parameters as above."""
-        return distinct(self._closest(problem, reference, besides, 0.0))
-
-    def _closest(self, problem: Problem, reference: Reference, besides: str, alike: float) -> list[Note]:
-        """Return the notes on classes of which so much is alike, the most similar class first."""
         mine, here = operators(problem.slice.text), workspace(problem.path)
         close: list[tuple[tuple[float, bool, bool], Run]] = []
         for run in self._ended(here, besides):
             shared = likeness(mine, operators(run.problem.slice.text))
             then = run.reference
-            if then is None or shared < alike or run.problem.mode is not problem.mode:
+            if then is None or shared < ALIKE or run.problem.mode is not problem.mode:
                 continue
             if then.environment.device != reference.environment.device:
                 continue
             other_types = set(then.environment.dtypes) != set(reference.environment.dtypes)
             close.append(((-shared, other_types, _bound(then) != _bound(reference)), run))
         close.sort(key=lambda one: one[0])  # of equals the newest is first
-        return [note for _, run in close[:_CLOSEST] for note in self.of(run)]
+        return chosen(note for _, run in close[:_CLOSEST] for note in self.of(run))
 
     def of(self, run: Run) -> tuple[Note, ...]:
         """Return the notes of a run, in the user's words where there are any, without those to forget."""

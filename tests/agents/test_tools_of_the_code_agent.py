@@ -71,12 +71,9 @@ async def handed_in(
     notes: tuple[Note, ...] = (),
     tune: int = 0,
 ) -> tuple[Candidate, list[Question]]:
-    async def found() -> tuple[Note, ...]:
-        return notes
-
     nodes: dict[int, Node] = {0: ROOT, 2: SECOND}
     model = ScriptedModel(answer)
-    sources = Sources(trials or Trials(), nodes.get, found)
+    sources = Sources(trials or Trials(), nodes.get, notes)
     team = ToolTeam(sources, model, PROBLEM, reference(), agents, tune=tune)
     return await team.code(context(), replace(FIRST_PLAN, annotated_source=""), Random(1)), model.questions
 

@@ -26,7 +26,7 @@ from stark_lsp.agents.tool_team import FIRST_STEP, ToolTeam
 from stark_lsp.agents.toolbox import Sources
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Answer, Exchange, Question, Usage
-from stark_lsp.core.run import Budget, Node, Note
+from stark_lsp.core.run import Budget, Node
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import ModelRole, VerdictStatus
 from stark_lsp.core.verdict import Stage, Verdict
@@ -118,10 +118,6 @@ class MarkJudge:
         return failed(VerdictStatus.WRONG_RESULT) if mark % 7 == 0 else ok(5.0 + mark % 5)
 
 
-async def no_notes() -> tuple[Note, ...]:
-    return ()
-
-
 def engine_of(
     options: SearchSettings,
     model: Writer,
@@ -141,7 +137,7 @@ def engine_of(
     if system.solo is not None:
         agents = ModelSolo(asked, PROBLEM, REFERENCE, system.solo)
     elif system.tools:
-        agents = ToolTeam(Sources(judge, {0: ROOT}.get, no_notes), asked, PROBLEM, REFERENCE)
+        agents = ToolTeam(Sources(judge, {0: ROOT}.get, ()), asked, PROBLEM, REFERENCE)
     tree = Tree.from_nodes((nodes or {0: ROOT}).values())
     return make_engine(tree=tree, settings=options, agents=agents, judge=judge, recorder=recorder, state=state)
 

@@ -12,7 +12,7 @@ from messages_api import replies
 from messages_api.kernels import Expert
 from messages_api.replies import Reply
 from messages_api.server import TEST_KEY, MessagesServer, Request
-from model_runs import options, problem_in, session
+from model_runs import Serve, options, problem_in, session
 
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.candidate import Candidate
@@ -24,6 +24,7 @@ from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, ModelRole, RunState, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Reference, Timing, Verdict
+from stark_lsp.discovery.problems import make_problem
 from stark_lsp.judge.device.fingerprint import device_name
 from stark_lsp.store import RunStore, transcripts
 
@@ -122,6 +123,28 @@ async def test_nothing_is_taken_along_where_the_user_forbids_it(
     again = await session(problem, replace(without, budget=Budget(2), resume=True, complete=True), store, []).execute()
     assert again.id == told.id
     assert [bool(asked) for asked in plans(store, told.id)] == [True, False]
+
+
+@pytest.mark.slow
+async def test_tools_tell_of_earlier_runs_what_the_run_took_along(
+    serve: Serve, problem: Problem, store: RunStore, tmp_path: Path
+) -> None:
+    text = "from torch import nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return x.softmax(-1)\n"
+    text += "def get_inputs():\n    return []\n"
+    other = make_problem(str(tmp_path / "other.py"), text, "Model")
+    store.create(replace(store.get("1f3a"), id="2b4c", problem=other))
+    (node,) = store.load("1f3a").nodes.values()
+    store.put_node("2b4c", replace(node, plan=Plan("A trick of theirs", "Do.")), "a state")
+
+    def asks(request: Request) -> Reply:
+        first = request.tool == "submit_kernel" and not request.results
+        return replies.call("search_notes", which="all") if first else Expert()(request)
+
+    serve(asks)
+    run = await session(problem, replace(WANTED, search=SearchSettings("stark-tools")), store, []).execute()
+    told = [turn.result for one in store.exchanges.list(run.id) for turn in one.question.turns]
+    assert any("Unroll it" in result for result in told)
+    assert not any("A trick of theirs" in result for result in told)
 
 
 def test_the_paper_has_no_memory() -> None:
