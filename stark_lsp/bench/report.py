@@ -99,7 +99,7 @@ def page(rows: Sequence[Row], missing: int, plots: Sequence[str] | None) -> str:
         parts += [tables.speeds(arms, level)]
     if arms:
         parts += ["## Table 2: attempts that compile and that are right", ""]
-        parts += [tables.table2(arms, levels), tables.verdicts(arms)]
+        parts += [tables.table2(arms, levels), tables.corrected(arms), tables.verdicts(arms)]
         if ablation := [table for level in levels if (table := tables.table3(arms, level))]:
             parts += ["## Table 3: ablation", "", *ablation]
         parts += _figures(arms, plots)
@@ -156,6 +156,7 @@ def _of_level(rows: Sequence[Row]) -> dict[str, Any]:
         "stopped_by_a_limit": len(statistics.limited(rows)),
         "compile_rate": _share(statistics.compile_rate(rows)),
         "correct_rate": _share(statistics.correct_rate(rows)),
+        "corrected": _share(statistics.corrected(rows)),
         "against": {
             name: None
             if one is None

@@ -17,7 +17,7 @@ from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import AgentRole, Limit, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Interval, Stage, Timing, Verdict
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of a row's form; a reader refuses rows of a later one."""
 MESSAGE_LIMIT = 300
 """Characters kept of an attempt's message; the whole is in the cell's store."""
@@ -69,6 +69,8 @@ class Attempt:
     message: str = ""
     failed_in: Stage | None = None
     """As in its verdict."""
+    corrections: int | None = None
+    """How often its author was asked to correct it; None in rows of forms 1 to 3, which did not keep it."""
 
 
 @dataclass(frozen=True)
@@ -279,7 +281,16 @@ def _attempts(nodes: Mapping[int, Node]) -> tuple[Attempt, ...]:
 
 def _attempt(node: Node, verdict: Verdict) -> Attempt:
     message = " ".join(verdict.message.split())[:MESSAGE_LIMIT]
-    return Attempt(node.id, node.parent, node.role, verdict.status, verdict.runtime_ms, message, verdict.failed_in)
+    return Attempt(
+        node.id,
+        node.parent,
+        node.role,
+        verdict.status,
+        verdict.runtime_ms,
+        message,
+        verdict.failed_in,
+        node.corrections,
+    )
 
 
 def _row(cell: Cell, outcome: Outcome, budget: Budget | None = None, **found: object) -> Row:

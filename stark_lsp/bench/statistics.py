@@ -9,7 +9,8 @@ How cells are counted:
   baseline was timed. An unsolved cell is not fast. *Strictly*, the whole 95 % interval has to lie at 1 or above.
 - *Speed*: over solved cells, time of the baseline over that of the best verified candidate. The paper averages it
   arithmetically; since ratios are concerned, the geometric mean is the fairer one, and the median the most robust.
-- *Compile rate* and *correct rate* (Table 2): of all attempts with a verdict. What was stopped, crashed or ran out of
+- *Compile rate* and *correct rate* (Table 2): of all attempts with a verdict, the one that a corrected attempt has in
+  the end. What was stopped, crashed or ran out of
   memory while it was built or loaded did not compile; the verdict says where that was.
 """
 
@@ -269,6 +270,12 @@ def correct_rate(rows: Iterable[Row]) -> Share:
     """Return how many attempts gave a verified candidate."""
     made = attempts(rows)
     return Share(sum(attempt.status is VerdictStatus.OK for attempt in made), len(made))
+
+
+def corrected(rows: Iterable[Row]) -> Share:
+    """Return how many attempts were corrected by their author, of those whose rows tell it."""
+    made = [attempt.corrections for attempt in attempts(rows) if attempt.corrections is not None]
+    return Share(sum(count > 0 for count in made), len(made))
 
 
 def statuses(rows: Iterable[Row]) -> dict[VerdictStatus, int]:

@@ -63,6 +63,18 @@ def table2(arms: ArmRows, levels: Sequence[int]) -> str:
     return _table(head, lines)
 
 
+def corrected(arms: ArmRows) -> str:
+    """Return a line for each arm on the corrections that its attempts in Table 2 had."""
+    names = labels(list(arms))
+    lines = []
+    for arm in ordered(arms):
+        most, found = arms[arm][0].search.corrections, statistics.corrected(arms[arm])
+        had = f"; {found.hits} of {found.n} attempts had any" if most and found.n else ""
+        up_to = f"up to {most} correction{'' if most == 1 else 's'} each{had}" if most else "no corrections"
+        lines.append(f"{names[arm]}: an attempt counts with {up_to}.\n")
+    return "\n".join(lines)
+
+
 def table3(arms: ArmRows, level: int) -> str:
     """Return Fast1 and speed of the systems of the ablation (paper, Table 3); empty with fewer than two of them."""
     chosen = {arm: rows for arm, rows in arms.items() if arm.system in ABLATION and _of_level(rows, level)}

@@ -162,6 +162,18 @@ def test_a_search_that_had_nothing_more_to_propose_is_not_taken_for_a_weak_one()
     assert "in 2 of 3 cells, after 1 to 4 of 30 attempts" in report.page([longer, *rest], 0, ())
 
 
+def test_how_often_attempts_were_corrected_is_told_beside_their_rates() -> None:
+    one, other = row("1/1", attempts="OK OK COMPILE_ERROR"), row("1/1", "sampling")
+    first, *rest = one.attempts
+    one = replace(one, attempts=(replace(first, corrections=1), *(replace(each, corrections=0) for each in rest)))
+    plain = replace(other, search=replace(other.search, corrections=0))
+    text = report.page([one, plain, row("1/1", "reflexion")], 0, ())
+    assert "\nstark: an attempt counts with up to 2 corrections each; 1 of 3 attempts had any." in text
+    assert "sampling (corrections=0): an attempt counts with no corrections." in text
+    assert "an attempt counts with up to 2 corrections each.\n" in text, "of rows that did not keep it"
+    assert report.summary([one], 0)["arms"][0]["levels"]["1"]["corrected"]["hits"] == 1
+
+
 def test_where_nothing_was_measured_the_page_says_so() -> None:
     text = report.page([failed("1/9", Outcome.UNUSABLE, "no class Model")], 0, ())
     assert "Nothing was measured" in text

@@ -140,19 +140,20 @@ def test_the_store_of_a_cell_travels_whole(tmp_path: Path) -> None:
     assert not (tmp_path / "escape").exists()
 
 
-def test_a_row_keeps_in_which_stage_an_attempt_failed() -> None:
+def test_a_row_keeps_in_which_stage_an_attempt_failed_and_how_often_it_was_corrected() -> None:
     stopped = replace(node(1, None), verdict=Verdict(VerdictStatus.TIMED_OUT, failed_in=Stage.BUILD))
-    row = of_run(cell(), RUN, nodes(stopped, node(2, 2.0)), Spend())
+    row = of_run(cell(), RUN, nodes(stopped, replace(node(2, 2.0), corrections=2)), Spend())
     assert [attempt.failed_in for attempt in row.attempts] == [Stage.BUILD, None]
+    assert [attempt.corrections for attempt in row.attempts] == [0, 2]
     assert loads(dumps(row), type(row)) == row
 
 
 def test_rows_and_verdicts_of_versions_that_did_not_keep_the_stage_can_be_read() -> None:
     old = to_wire(of_run(cell(), RUN, nodes(node(1, None)), Spend()))
     old["schema"] = 1
-    del old["attempts"][0]["failed_in"], old["digest"]
+    del old["attempts"][0]["failed_in"], old["attempts"][0]["corrections"], old["digest"]
     row = from_wire(old, Row)
-    assert (row.attempts[0].failed_in, row.digest) == (None, "")
+    assert (row.attempts[0].failed_in, row.attempts[0].corrections, row.digest) == (None, None, "")
     verdict = to_wire(Verdict(VerdictStatus.TIMED_OUT, "Stopped."))
     del verdict["failed_in"]
     assert from_wire(verdict, Verdict).failed_in is None
