@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from textwrap import indent
 
 import pytest
 from agent_cases import answered, asked
@@ -75,6 +76,13 @@ def outcome(answer: Answer, role: ModelRole) -> PlanAnswer | KernelAnswer | NoCa
         answered(f"<tool_call>{json.dumps(CALL)}</tool_call>"),
         answered(f"```json\n{json.dumps(CALL)}\n```"),
         answered(json.dumps([{"type": "function", "function": CALL}])),
+        answered(json.dumps({**CALL, "arguments": json.dumps(CALL["arguments"])})),
+        answered(
+            f"<tool_call>\n<function=submit_kernel>\n<parameter=source>\n{GOOD}</parameter>\n"
+            "<parameter=summary>\nIt passes.\n</parameter>\n</function>\n</tool_call>"
+        ),
+        answered(f"1. The code:\n\n   ```python\n{indent(GOOD, '   ')}   ```\n2. That is all."),
+        answered(f"- The code:\n\n\t~~~python\n{indent(GOOD, chr(9))}"),
         answered(f"<think>\n```python\n{GOOD * 2}```\n</think>\n```python\n{GOOD}```"),
         answered(f"Draft: {json.dumps({'source': OTHER})}\n</think>{json.dumps({'source': GOOD})}"),
         answered(f"```python\n{GOOD}```", source=""),
@@ -343,6 +351,17 @@ def test_blocks_are_read_as_they_were_written(written: list[tuple[str, str]]) ->
         (language, code + "\n") for language, code in written
     ]
     assert set(without_blocks(text).split()) <= {"words"}
+
+
+def test_a_block_in_a_list_loses_no_more_than_the_margin_of_its_fence() -> None:
+    text = "   ```python\n   if x:\n       y\n z\n\n```"
+    assert [block.code for block in code_blocks(text)] == ["if x:\n    y\nz\n\n"]
+
+
+def test_arguments_that_are_no_object_leave_a_call_as_it_is() -> None:
+    for wrong in ("{not JSON", "[1]", 7, None):
+        call = {"name": "submit_kernel", "arguments": wrong}
+        assert next(json_objects(json.dumps(call))) == call
 
 
 def test_text_that_only_mentions_a_fence_is_no_block() -> None:

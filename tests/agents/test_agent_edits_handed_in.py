@@ -47,6 +47,8 @@ async def coded(answer: Answer, settings: AgentSettings | None = None) -> Candid
         answered(edits=[ONE_LINE], summary="One line."),
         answered(edits=[ONE_LINE], source="", summary="One line."),
         answered(edits=[ONE_LINE], source="See edits.", summary="One line."),
+        answered(source=written(ONE_LINE), summary="One line."),
+        answered(source=f"```python\n{written(ONE_LINE)}\n```", edits=[], summary="One line."),
         answered(edits=ONE_LINE, summary="One line."),
         answered(edits=json.dumps([ONE_LINE]), summary="One line."),
         answered(json.dumps({"edits": [ONE_LINE], "summary": "One line."})),

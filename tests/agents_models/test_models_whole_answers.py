@@ -116,6 +116,35 @@ async def test_an_error_in_place_of_a_stream_that_may_pass_is_told_in_the_server
         await chat(serve([Reply(body='{"error": {"code": 502, "message": "Provider disconnected"}}')])).ask(question())
 
 
+async def test_text_in_parts_is_read_without_what_was_thought(serve: Any, chat: Any) -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Let me see."}]}
+    parts = [thought, {"type": "text", "text": "Fuse"}, " it", {"type": "reference", "reference_ids": [1]}, 7, None]
+    raw = chunk({"content": parts}) + chunk({"content": "."}) + chunk({}, "stop") + chunk(usage=USED) + DONE
+    assert (await chat(serve([Reply(raw=raw)])).ask(question())).text == "Fuse it."
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("other", [{"title": "Fuse"}, {"advice": "One", "annotated_source": "x", "more": 1}, {}])
+async def test_of_two_calls_the_one_that_holds_more_of_what_is_asked_for_counts(
+    serve: Any, chat: Any, connect: Any, other: dict[str, Any], turned: bool
+) -> None:
+    both = [PLAN, other] if turned else [other, PLAN]
+    calls = [
+        {**CALL, "index": index, "id": str(index), "function": {"name": "submit_plan", "arguments": json.dumps(given)}}
+        for index, given in enumerate(both)
+    ]
+    raw = chunk({"tool_calls": calls}) + ENDED + DONE
+    assert (await chat(serve([Reply(raw=raw)])).ask(question())).tool_input == PLAN
+    blocks = [
+        event(
+            "content_block_start", index=index, content_block={"type": "tool_use", "name": "submit_plan", "input": each}
+        )
+        for index, each in enumerate(both)
+    ]
+    answer = await connect(serve([Reply(raw=BEGUN + b"".join(blocks) + STOPPED)])).ask(question())
+    assert answer.tool_input == PLAN
+
+
 @pytest.mark.parametrize("end", [DONE, chunk(usage=USED) + DONE, b"data: [DONE]\n"])
 async def test_the_mark_of_the_end_is_the_end(serve: Any, chat: Any, end: bytes) -> None:
     server = serve([Reply(raw=CALLED + end)])
