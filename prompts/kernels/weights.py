@@ -6,7 +6,7 @@ import operator
 import torch
 
 
-def _stark_weights(module, x, made_for, digest, mode_matters):
+def _stark_weights(module, x, made_for, digest, mode_matters, unread=()):
     """A module's tensors that kernels read; None where these, its parts, settings or hooks are others."""
     found = vars(module).get("_stark_found")
     known = found and found[8] == id(module)  # copy.copy has the same
@@ -15,7 +15,7 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
         told, held, watched, absent, parts = [], [], [], [], dict(module.named_modules())
         for path, part in parts.items():
             names = [name for name in sorted(vars(part)) if name[0] != "_" or name in ("_size", "_keys")]
-            names = [name for name in names if mode_matters or name != "training"]
+            names = [name for name in names if (mode_matters or name != "training") and name not in unread]
             plain = {name: vars(part)[name] for name in names if _stark_is_plain(vars(part)[name])}
             kinds = [(name, _stark_kind(one)) for name, one in part._modules.items()]
             hooks = {} if part is module else {key: dict(getattr(part, key)) for key in _STARK_HOOKS}

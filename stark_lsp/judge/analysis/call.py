@@ -18,6 +18,7 @@ from .frames import NotTraceable
 from .inductor_step import argument, is_tensor, key
 from .items import Items
 from .patches import tied
+from .unread import unread
 
 _HERE = "\0"
 
@@ -33,6 +34,11 @@ class Call:
     """A call of a module: what goes in, and what is told of it whatever takes its place."""
 
     def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._mode_matters = any(parts.minds_mode(type(child)) for child in module.modules())
+        self._digest = parts.digest(module, self._mode_matters)
+        self._settings = copy.deepcopy(parts.by_name(module))
+        self._reads = parts.reads(module)
+        self._unread = unread(module, args, kwargs)
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
         self.module, self._given = module, (args, kwargs)
         bound.apply_defaults()
@@ -59,10 +65,6 @@ class Call:
         self._listed = {text for text, _ in listed}
         self._began = self._inside()
         self._before = [tensor._version for _, tensor in self.named]
-        self._mode_matters = any(parts.minds_mode(type(child)) for child in module.modules())
-        self._digest = parts.digest(module, self._mode_matters)
-        self._settings = copy.deepcopy(parts.by_name(module))
-        self._reads = parts.reads(module)
 
     def buffers(self) -> dict[str, torch.Tensor]:
         """Return what the module holds and does not learn."""
@@ -141,13 +143,13 @@ class Call:
         _spelled(result, known, tensors)
         weightless = {key(one) for one, (leads, weighted) in zip(tensors, led) if leads and not weighted}
         read = {key(value) for value in arguments if is_tensor(value)}
-        unread = [(text, one) for text, one in self.inputs if key(one) not in read or names[key(one)] != text]
+        idle = [(text, one) for text, one in self.inputs if key(one) not in read or names[key(one)] != text]
         lists = [Items(value, text) for text, value in self._lists.items() if any(key(one) in read for one in value)]
         same = {id(one): text for text, one in reversed(self.named)}
         listed = [(text, same[id(one)]) for items in lists for text, one in items.tensors if same[id(one)] != text]
         return {
             "arguments": [argument(value, names) for value in arguments],
-            "unread": [argument(one, {key(one): expression}) for expression, one in unread],
+            "unread": [argument(one, {key(one): expression}) for expression, one in idle],
             "others": {text: Items(value, text).told() for text, value in self._others.items()},
             "lists": [items.told() for items in lists],
             "result": text,
@@ -156,8 +158,9 @@ class Call:
             "tied": [*tied(self.module), *listed],
             "mode_matters": self._mode_matters,
             "changes": changed,
-            "module": self._digest,
-            "parts": parts.told(self.module, self._mode_matters),
+            "module": parts.digest(self.module, self._mode_matters, self._unread),
+            "unasked": sorted(self._unread),
+            "parts": parts.told(self.module, self._mode_matters, self._unread),
             "reads": self._reads_still(),
         }
 

@@ -91,7 +91,8 @@ def program(
         program returns; `lines` that operations come from; `ends`, which of that tuple no gradient leads back from;
         `weightless`, from which one leads to inputs alone; `tied`, tensors that it holds by two names; `mode_matters`,
         whether it does something else in training; `changes`, buffers that a call changes; `module`, a digest of its
-        parts and settings; `parts`, path, class and settings of each; `reads`, what else forward may read that is no
+        parts and settings; `unasked`, names of settings that are not among these; `parts`, path, class and settings of
+        each; `reads`, what else forward may read that is no
         tensor, each with its value as it is written; `rewrites`, the families of which a rule fits; `errors`, what is
         wrong with the user's by name; `draws`, whether it takes numbers from the global generators; `sizes`, if some
         are left open, what `Sizes.told` says; `lengths`, whether more might be with `length`; on a CPU

@@ -17,7 +17,7 @@ import itertools
 import math
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -54,7 +54,9 @@ def expression(path: str) -> str:
     return "self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
 
 
-def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, dict[str, str], list[str]]]:
+def told(
+    module: torch.nn.Module, mode_matters: bool, unread: Container[str] = ()
+) -> list[tuple[str, str, dict[str, str], list[str]]]:
     """Return path, class, plain settings and what is `missing` of each part, the module itself first.
 
     Settings are as they are written. Those of the user's classes themselves are among them, since a module may hide
@@ -70,7 +72,7 @@ def told(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, di
             if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
                 held |= {name: one for name, one in vars(kind).items() if not isinstance(one, FUNCTIONS)}
         held |= vars(part)
-        written = {name: _written(one) for name, one in _settings(held, mode_matters).items()}
+        written = {name: _written(one) for name, one in settings(held, mode_matters, unread).items()}
         if "" in written.values() or (path and _hooks(part)) or isinstance(part, OF_TENSORS):
             return []
         found.append((path, kind_of(part), written, missing(part)))
@@ -90,12 +92,14 @@ def _same(place: Any, function: Any) -> bool:
     return getattr(place, function.__name__, None) is function
 
 
-def _settings(held: Mapping[str, Any], mode_matters: bool) -> dict[str, Any]:
+def settings(held: Mapping[str, Any], mode_matters: bool, unread: Container[str] = ()) -> dict[str, Any]:
+    """Return the plain settings of a part, but those that no call reads, and the mode where it does not matter."""
     names = [one for one in sorted(held) if (one[0] != "_" or one in SIZES) and (mode_matters or one != "training")]
+    names = [one for one in names if one not in unread]
     return {name: held[name] for name in names if is_plain(held[name])}
 
 
-def digest(module: torch.nn.Module, mode_matters: bool) -> str:
+def digest(module: torch.nn.Module, mode_matters: bool, unread: Container[str] = ()) -> str:
     """Return a digest of a module's parts and plain settings; none may have a hook but those of `TRACED`.
 
     It is what `_stark_weights` in `prompts/kernels/weights.py` compares with, there for the user's module.
@@ -111,8 +115,8 @@ def digest(module: torch.nn.Module, mode_matters: bool) -> str:
         if any(hook not in TRACED for hook in hooks):
             raise NotTraceable(f"{path} has hooks")
         children = [(child, kind_of(one)) for child, one in part._modules.items()]
-        settings = _settings(vars(part), mode_matters)
-        whole.append((path, children, {name: as_told(one) for name, one in settings.items()}, hooks, _named(part)))
+        plain = settings(vars(part), mode_matters, unread)
+        whole.append((path, children, {name: as_told(one) for name, one in plain.items()}, hooks, _named(part)))
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
 
 
@@ -166,7 +170,7 @@ def unasked(module: torch.nn.Module) -> bool:
 def by_name(module: torch.nn.Module) -> dict[str, Any]:
     """Return the plain settings of all parts by the expressions that they have in `forward`, as a digest has them."""
     parts = list(module.named_modules())
-    named = [(path, *item) for path, part in parts for item in _settings(vars(part), True).items()]
+    named = [(path, *item) for path, part in parts for item in settings(vars(part), True).items()]
     return {expression(f"{path}.{name}".lstrip(".")): as_told(value) for path, name, value in named}
 
 

@@ -363,7 +363,9 @@ def _forward(
     weights = as_tuple([f'{guards.held(part)}("{name}")' if part else f"self.{name}" for part, _, name in places])
     if named is None:
         weights = "weights" if "weights" not in forward.parameters else "_weights"
-        look = f'_stark_weights(self, {first}, _WEIGHTS_{tag}, "{made["module"]}", {made["mode_matters"]})'
+        unasked = "".join(f', "{name}"' for name in made.get("unasked", ()))
+        look = f'_stark_weights(self, {first}, _WEIGHTS_{tag}, "{made["module"]}", {made["mode_matters"]}'
+        look += f", ({unasked[2:]},))" if unasked else ")"
         wanted.append(f"({weights} := {look}) is not None")
     # Behind what says that these parts are there.
     wanted += [ask for one in made["lists"] for ask in one["asks"]]
