@@ -153,9 +153,7 @@ class RunView:
 
     @property
     def budget(self) -> Budget:
-        """What the run may spend as things stand now; what is said before the search begins is heard when it does."""
-        if self.session is not None and self.reference is not None:
-            return self.session.run.budget
+        """What the run may spend as things stand now."""
         return self.course.budget or self.run.budget
 
     @property
