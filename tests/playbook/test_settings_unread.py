@@ -12,7 +12,9 @@ from .written import write
 
 pytestmark = [pytest.mark.usefixtures("several_threads", "_said"), pytest.mark.slow, pytest.mark.ci]
 
-TEXT = """import torch
+TEXT = """import functools
+
+import torch
 import torch.nn as nn
 
 
@@ -25,6 +27,10 @@ class Part(nn.Module):
         super().__init__()
         self.layer_idx, self.factor, self.name = layer_idx, factor, f"part {layer_idx}"
         self.linear = nn.Linear(32, 32)
+
+    @functools.lru_cache
+    def remembered(self):
+        return self.factor
 
     def extra_repr(self):
         return self.name
@@ -55,6 +61,7 @@ def get_inputs():
         "return scaled(self, y)",
         'return y * getattr(self, "fac" + "tor")',
         'return y * vars(self)["factor"]',
+        "return y * self.remembered()",
     ],
 )
 def test_kernels_run_in_every_layer_and_follow_what_is_read(read: str, bench: Callable[..., Bench]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -48,6 +49,13 @@ def unread(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
 
         return noted
 
+    held = [one for part in module.modules() for one in vars(part).values() if isinstance(one, torch.Tensor)]
+    shared = {id(one): one for one in (*module.parameters(), *module.buffers(), *held)}
+    try:
+        # What methods remember by the module, as `lru_cache` has it, is asked of a copy anew.
+        called = copy.deepcopy(module, shared)
+    except Exception:  # noqa: BLE001 - what the user's parts hold, such as locks
+        return frozenset()
     devices = {one.device for one in module.parameters() if one.is_cuda}
     with contextlib.ExitStack() as watched:
         modules = [kind for kind in kinds if issubclass(kind, torch.nn.Module)]
@@ -60,7 +68,7 @@ def unread(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
         try:
             for gradients in (False, True):
                 with torch.set_grad_enabled(gradients):
-                    module(*args, **kwargs)
+                    called(*args, **kwargs)
         except Exception:  # noqa: BLE001 - the user's code; what is wrong with it is told where it is compiled
             return frozenset()
     return frozenset(named - read)
