@@ -14,7 +14,7 @@ import torch
 from stark_lsp.core.editing import apply_edits
 from stark_lsp.core.status import WriteMode
 from stark_lsp.discovery.problems import make_problem
-from stark_lsp.judge.analysis import inductor
+from stark_lsp.judge.analysis import analyze, inductor
 from stark_lsp.playbook.inductor.proposal import AsCompiled
 from stark_lsp.proposals.call_sites import accepted_class, own_sites
 from stark_lsp.proposals.edit import build_edit
@@ -100,3 +100,13 @@ def test_kernels_of_a_class_run_whose_part_has_kernels(
     assert [one for one in defined if one.startswith("Norm")] == (
         ["Norm", "NormNew"] if "NormNew" in text else ["Norm"]
     )
+
+
+def test_a_class_is_recorded_whose_part_has_kernels(tmp_path: Path) -> None:
+    text, _ = accepted(tmp_path, TEXT, "Norm", WriteMode.REPLACE, None)
+    path = tmp_path / "with_kernels.py"
+    path.write_text(text)
+    module = load(path, f"with_kernels_{tmp_path.name}")
+    model = module.Block(96).eval()
+    assert {node["op"] for node in analyze(model, tuple(module.get_inputs_for_Block()), {})["nodes"]} >= {"call"}
+    assert type(model.after).forward is not type(model.after)._forward_pytorch

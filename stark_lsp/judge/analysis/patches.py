@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.overrides import handle_torch_function
@@ -230,6 +231,10 @@ def _is_of_numbers(value: Any) -> bool:
     return rows and all(is_literal(item) or _is_of_numbers(item) for item in value)
 
 
+PLAIN_FORWARD = "_forward_pytorch"
+"""What a class that was accepted calls its forward without kernels, which say nothing to a recording."""
+
+
 @contextlib.contextmanager
 def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -> Iterator[None]:
     """Record calls of modules, reads of their attributes, `range` and `math` on tracked numbers."""
@@ -239,6 +244,8 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
         for cls in classes:
             _patch_methods(cls, attributes, undo)
         users = [cls for cls in classes if not _is_of_torch(cls)]
+        for cls in (cls for cls in users if PLAIN_FORWARD in vars(cls)):
+            undo.enter_context(mock.patch.object(cls, "forward", vars(cls)[PLAIN_FORWARD]))
         for namespace in {id(n): n for n in map(globals_of, users)}.values():
             _patch_range(namespace, undo)
         for name, function in list(vars(math).items()):
