@@ -63,7 +63,8 @@ class Leaf:
         }
 
 
-def _is_of_torch(cls: type) -> bool:
+def is_of_torch(cls: type) -> bool:
+    """Whether a class is PyTorch's own."""
     return cls.__module__.startswith("torch.")
 
 
@@ -174,7 +175,7 @@ class Attributes:
             return self.seen(module, name, value)
         path, cls = self.paths.get(id(module)), type(module)
         # Of a part of torch.nn the code of those that hold it asks: `if self.up.bias is None`.
-        readers, parts = (self._classes, r"(?:\.\w+|\[[^]]*\])+") if _is_of_torch(cls) else ({cls}, "")
+        readers, parts = (self._classes, r"(?:\.\w+|\[[^]]*\])+") if is_of_torch(cls) else ({cls}, "")
         this = rf"self{parts}\.{re.escape(name)}"
         decides = rf"\b(if|not|and|or) {this}\b|\b{this} is\b|\({this},"
         if path is not None and any(re.search(decides, _source(reader)) for reader in readers):
@@ -243,7 +244,7 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
         classes = {type(module) for module in root.modules()}
         for cls in classes:
             _patch_methods(cls, attributes, undo)
-        users = [cls for cls in classes if not _is_of_torch(cls)]
+        users = [cls for cls in classes if not is_of_torch(cls)]
         for cls in (cls for cls in users if PLAIN_FORWARD in vars(cls)):
             undo.enter_context(mock.patch.object(cls, "forward", vars(cls)[PLAIN_FORWARD]))
         for namespace in {id(n): n for n in map(globals_of, users)}.values():

@@ -16,6 +16,7 @@ from ..correctness import state
 from ..reference import modules
 from . import parts
 from .constants import globals_of, reached
+from .patches import is_of_torch
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _WHOLE = ("__dict__", "__getstate__", "__reduce__", "__reduce_ex__")
@@ -29,9 +30,9 @@ def unread(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
     without. What a program decides by is asked for, so that it runs where a call would read the same. Nothing is
     returned where reads may stay unseen, and no name by which a class or a part of PyTorch's has something.
     """
-    own = [part for part in module.modules() if not _of_torch(type(part))]
-    theirs = [part for part in module.modules() if _of_torch(type(part))]
-    kinds = {kind for part in own for kind in type(part).__mro__ if kind is not object and not _of_torch(kind)}
+    own = [part for part in module.modules() if not is_of_torch(type(part))]
+    theirs = [part for part in module.modules() if is_of_torch(type(part))]
+    kinds = {kind for part in own for kind in type(part).__mro__ if kind is not object and not is_of_torch(kind)}
     named = {name for part in own for name in parts.settings(vars(part), False) if name[0] != "_"}
     named -= {name for part in theirs for name in parts.settings(vars(part), False)}
     named -= {name for kind in kinds for name in vars(kind)}
@@ -85,7 +86,3 @@ def _differentiate(result: Any, leaves: list[torch.Tensor]) -> None:
     wanted = [one for one in leaves if one.requires_grad]
     if ends and wanted:
         torch.autograd.grad(ends, wanted, [torch.ones_like(one) for one in ends], allow_unused=True)
-
-
-def _of_torch(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "torch"
