@@ -93,3 +93,10 @@ def test_float64_and_half_precision_are_left_alone() -> None:
         x, w = torch.empty(16, 4096, dtype=dtype), torch.empty(4096, 4096, dtype=dtype)
         made = make_fx(torch.mm, tracing_mode="fake")(x, w)
         assert rewrites.apply(made.graph, ["halves"]) == 0
+
+
+@given(rows=st.integers(2, 256), columns=st.integers(1, 20_000), turned=st.booleans())
+def test_blocks_are_hardly_wider_than_the_result(rows: int, columns: int, turned: bool) -> None:
+    block = slim.block_of(rows, columns, turned)
+    assert block.columns <= 2 * max(8, columns)
+    assert block.rows <= 2 * max(8, rows)

@@ -62,7 +62,7 @@ def register() -> None:
             one.freeze_layout()
         (rows, inner), (_, columns) = (one.get_size() for one in (x, other))
         hint = getattr(V.graph.sizevars, "optimization_hint", None) or V.graph.sizevars.size_hint  # until torch 2.12
-        block = block_of(int(hint(rows)), is_turned(other.get_stride()))
+        block = block_of(int(hint(rows)), int(columns), is_turned(other.get_stride()))
         stages = _memory(x.get_device()) // ((block.rows + block.columns) * block.inner * 4)
         known = {
             "num_stages": max(1, min(3, stages)), "num_warps": block.warps, "BLOCK_M": block.rows,

@@ -62,7 +62,7 @@ def length(inner: int, parts: int) -> int:
 
 def parts_of(rows: int, inner: int, columns: int, turned: bool = True) -> int:
     """Return in how many pieces the inner dimension goes; see `block_of`."""
-    block, parts = block_of(rows, turned), 1
+    block, parts = block_of(rows, columns, turned), 1
     blocks = -(-rows // block.rows) * -(-columns // block.columns)
     while parts * blocks < block.programs and inner >= 2 * parts * SHORTEST:
         parts *= 2
@@ -83,8 +83,8 @@ class Block(NamedTuple):
     """So many are to run side by side on an H100, which has 132 multiprocessors."""
 
 
-def block_of(rows: int, turned: bool = True) -> Block:
-    """Return the block for so many rows, the fastest of some thirty on an H200.
+def block_of(rows: int, columns: int, turned: bool = True) -> Block:
+    """Return the block for so many rows and columns, the fastest of some thirty on an H200.
 
     Parameters
     ----------
@@ -92,10 +92,14 @@ def block_of(rows: int, turned: bool = True) -> Block:
         Whether the inner dimension of the large matrix is the one that lies in memory without gaps, as a linear layer's
         weights do. Tensor cores take TF32 in no other order, and turning it takes longer than six products of bfloat16.
     """
-    least = max(16, 1 << (rows - 1).bit_length())
+    least, most = (max(16, 1 << (size - 1).bit_length()) for size in (rows, columns))
     if turned or least <= 32:
-        return Block(least, 64, STEP, 4, "tf32x3", 256) if least <= 64 else Block(128, 128, STEP, 8, "tf32x3", 128)
-    return Block(64, 128, 32, 4, "bf16x6", 256) if least == 64 else Block(128, 128, 32, 8, "bf16x6", 128)
+        if least <= 64:
+            return Block(least, min(64, most), STEP, 4, "tf32x3", 256)
+        return Block(128, min(128, most), STEP, 8, "tf32x3", 128)
+    if least == 64 or most <= 64:
+        return Block(min(128, least), min(128, most), 32, 4, "bf16x6", 256)
+    return Block(128, 128, 32, 8, "bf16x6", 128)
 
 
 def is_turned(stride: Sequence[Any]) -> bool:
