@@ -178,7 +178,7 @@ static inline void _stark_stream_end() {
     _mm_sfence();
 #endif
 }
-// Visits begin … end - 1; element j goes to lane (j - begin) % LANES, which keeps LANES sums apart and vectorises.
+// Visits begin to end - 1; element j goes to lane (j - begin) % LANES, which keeps LANES sums apart and vectorises.
 template <int LANES, class Visit> static inline void _stark_walk(int64_t begin, int64_t end, Visit visit) {
     int64_t j = begin;
     for (; j + LANES <= end; j += LANES)

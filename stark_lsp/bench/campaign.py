@@ -113,7 +113,13 @@ def left(cells: Sequence[Cell], folder: Path) -> tuple[Cell, ...]:
 
 
 def _left(cells: Sequence[Cell], rows: Sequence[Row]) -> tuple[Cell, ...]:
-    ended = {row.key for row in rows if row.outcome is not Outcome.FAULT}
+    # What was unusable may be mended elsewhere, as a module that it imports; a cell with an error would fail again.
+    broken = {cell.key for cell in cells if cell.error}
+    ended = {
+        row.key
+        for row in rows
+        if row.outcome is not Outcome.FAULT and (row.outcome is not Outcome.UNUSABLE or row.key in broken)
+    }
     return tuple(cell for key, cell in {cell.key: cell for cell in cells}.items() if key not in ended)
 
 

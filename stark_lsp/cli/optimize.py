@@ -126,22 +126,22 @@ def _offer(args: argparse.Namespace, out: Console, document: Document, session: 
     """Show the proposal and write it if that was asked for."""
     assert session.best is not None
     mode = WriteMode(args.write or "beside")
-    offer = proposal.make(session.run, session.best, document, mode)
-    if args.diff and args.quiet:
-        diffs.write_patch(offer.patch)
-    else:
-        diffs.show(out, offer.patch if args.diff else proposal.folded(session.run, offer), whole=args.diff)
-    for note in offer.edit.notes:
-        console.line(out, note)
-    if not args.write:
-        out.print(f"Nothing was written. To put it into the file: stark-lsp runs apply {session.id}", style="dim")
-        return
     try:
+        offer = proposal.make(session.run, session.best, document, mode)
+        if args.diff and args.quiet:
+            diffs.write_patch(offer.patch)
+        else:
+            diffs.show(out, offer.patch if args.diff else proposal.folded(session.run, offer), whole=args.diff)
+        for note in offer.edit.notes:
+            console.line(out, note)
+        if not args.write:
+            out.print(f"Nothing was written. To put it into the file: stark-lsp runs apply {session.id}", style="dim")
+            return
         # What was changed elsewhere in the file meanwhile stays.
         now = documents.read(document.path)
         proposal.write(out, session.run, proposal.make(session.run, session.best, now, mode))
         store.decide(session.id, Decision.ACCEPTED)
-    except Fault:
+    except (BadInput, Fault):
         console.line(out, f"It is not lost: stark-lsp runs apply {session.id} writes it later.", "dim")
         raise
 

@@ -37,7 +37,7 @@ from stark_lsp.proposals.provenance import UNKNOWN, Mark, kernels_comment
 from stark_lsp.proposals.renaming import rename
 from stark_lsp.proposals.scopes import declared_global, reads, stored, without
 from stark_lsp.proposals.shared import is_shared
-from stark_lsp.proposals.stale import StaleProposal, check_fresh, unreadable
+from stark_lsp.proposals.stale import StaleProposal, check_comments, check_fresh, unreadable
 
 __all__ = ["NewFile", "ProposalEdit", "StaleProposal", "build_edit"]
 
@@ -106,7 +106,7 @@ def build_edit(
         pieces = take_apart(replace(candidate, source=_unregistered(candidate.source, found)))
     notes = _registered_alone(found, original.name)
     if kernels is KernelPlace.PACKAGE:
-        pieces, shared = split(pieces, problem.path, opened)
+        pieces, shared = split(pieces, problem.path, document_text, opened)
     if mode is WriteMode.MODULE:
         file = new_file(problem, candidate, pieces, provenance_comment)
         return ProposalEdit((), file, document_text, file.class_name, (*notes, *_copies(problem, tree, pieces)), shared)
@@ -273,6 +273,7 @@ class _Builder:
     def replace(self) -> list[LineEdit]:
         """Return the edits for a new class in the place and under the name of the original one."""
         place, node = self.place, self.place.node
+        check_comments(self.problem, node, "\n".join(self.lines))
         if place.nested and self._needs_outer():
             raise Fault(
                 f"the proposal derives from {place.outer.name} and cannot stand inside it.",

@@ -1,6 +1,8 @@
 """What all kernels share in a file of the package, `_stark_kernels.py`, in place of each file that has kernels.
 
-A package is what has an `__init__.py`; elsewhere a relative import would not work, and so everything stays in one file.
+A relative import works where a file is imported as a part of its package. A folder's `__init__.py` does not tell that:
+files beside it may be run, or be imported by their names alone. So the file or the `__init__.py` has one already, or
+everything stays in one file.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def shared_path(path: str) -> str:
     return os.fspath(Path(path).with_name(f"{MODULE}.py"))
 
 
-def split(pieces: Pieces, path: str, opened: str | None = None) -> tuple[Pieces, SharedFile | None]:
+def split(pieces: Pieces, path: str, document_text: str, opened: str | None = None) -> tuple[Pieces, SharedFile | None]:
     """Take what kernels share out of a candidate for the file at `path`, where that has a place of its own.
 
     Parameters
@@ -62,11 +64,11 @@ def split(pieces: Pieces, path: str, opened: str | None = None) -> tuple[Pieces,
     -------
     tuple
         The candidate, which imports what was taken out, and the file that has it; the candidate as it is and None if
-        the file is in no package, nothing is shared, or the file has something else under one of the names.
+        the file is not known to be imported as a part of a package, nothing is shared, or the file has something else
+        under one of the names.
     """
-    folder = Path(path).parent
     shared = _shared(pieces)
-    if not shared or not (folder / "__init__.py").is_file() or Path(path).stem == MODULE:
+    if not shared or not _in_package(Path(path), document_text) or Path(path).stem == MODULE:
         return pieces, None
     file = _file(shared_path(path), opened, pieces, shared)
     if file is None:
@@ -77,6 +79,17 @@ def split(pieces: Pieces, path: str, opened: str | None = None) -> tuple[Pieces,
     (statement,) = parse(f"from .{MODULE} import {', '.join(names)}").body
     assert isinstance(statement, ast.ImportFrom)
     return replace(pieces, imports=(*pieces.imports, statement), definitions=rest), file
+
+
+def _in_package(path: Path, text: str) -> bool:
+    """Return whether a file of this text is imported by relative imports, or has some of its own."""
+    if not path.parent.name.isidentifier() or path.with_name(MODULE).is_dir():
+        return False
+    try:
+        trees = parse(text), parse(path.with_name("__init__.py").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, SyntaxError):
+        return False
+    return any(isinstance(node, ast.ImportFrom) and node.level for tree in trees for node in ast.walk(tree))
 
 
 def _shared(pieces: Pieces) -> list[Piece]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
+from collections import Counter
 
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.parsing import PYTHON
 from stark_lsp.core.problem import Problem
 from stark_lsp.discovery.place import places
-from stark_lsp.discovery.syntax import BOM, find_class, parse, split_lines
+from stark_lsp.discovery.syntax import BOM, find_class, first_line, last_line, parse, split_lines
 from stark_lsp.proposals.accepted import find_accepted
 from stark_lsp.proposals.dependence import Dependence, Facts, dependence
 
@@ -47,6 +50,24 @@ def check_fresh(problem: Problem, tree: ast.Module, document_text: str) -> ast.C
         message = f"the order of statements that {problem.qualname} depends on was changed since the run began."
         raise _stale(problem, message, found[0].lineno)
     return found[0]
+
+
+def check_comments(problem: Problem, node: ast.ClassDef, document_text: str) -> None:
+    """Raise `StaleProposal` if the class, given as it is in the document, has comments that the run did not know.
+
+    A new class in its place has those that were there when the run began.
+    """
+    before = find_class(parse(problem.text), problem.qualname)[-1]
+    new = _comments(node, document_text) - _comments(before, problem.text)
+    if new:
+        message = f"comments in {problem.qualname} were written since the run began ({next(iter(new))[:60]})."
+        raise StaleProposal(message, cure="Write it beside the class.", path=problem.path, line=node.lineno)
+
+
+def _comments(node: ast.ClassDef, text: str) -> Counter[str]:
+    lines = split_lines(text.removeprefix(BOM))[: last_line(node) + 1]
+    tokens = tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline)
+    return Counter(one.string for one in tokens if one.type == tokenize.COMMENT and one.start[0] > first_line(node))
 
 
 def _dependence(tree: ast.Module, text: str, node: ast.ClassDef, known: dict[str, Facts]) -> Dependence:

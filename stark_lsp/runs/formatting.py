@@ -96,7 +96,7 @@ def find_formatter(path: str, interpreter: str | None) -> Formatter | None:
     name = configured(path)
     if name is None:
         return None
-    beside = os.path.dirname(interpreter) if interpreter else None
+    beside = os.path.dirname(interpreter) if interpreter and os.path.isabs(interpreter) else None
     program = (beside and shutil.which(name, path=beside)) or shutil.which(name)
     if program is None:
         _log.info("%s is configured for %s but not installed: new code stays as it is.", name, path)

@@ -15,7 +15,7 @@ import json
 import re
 import secrets
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from stark_lsp.core.conversation import Exchange, Loss
@@ -179,6 +179,10 @@ def keep(store: RunStore, transcript: Transcript) -> Run:
         message = f"Imported; it was {run.state.value} when it was exported. {run.message}".strip()
         run = replace(run, state=RunState.FINISHED, message=message)
     run = replace(run, ended_by=None, decision=Decision.KEPT if run.decision is Decision.OPEN else run.decision)
+    if run.reference is not None:
+        # Programs beside an interpreter are trusted, and a file may name any.
+        here = replace(run.reference.environment, interpreter=PurePath(run.reference.environment.interpreter).name)
+        run = replace(run, reference=replace(run.reference, environment=here))
     if not _ID.fullmatch(run.id):
         run = replace(run, id=secrets.token_hex(4))
     try:

@@ -73,9 +73,11 @@ def test_nothing_is_estimated_where_nothing_is_asked() -> None:
 
 
 def test_only_what_is_left_is_counted(tmp_path: Path) -> None:
-    cells = [asked("1/1"), asked("1/2"), asked("1/3")]
+    cells = [asked("1/1"), asked("1/2"), asked("1/3"), asked("1/4"), asked("1/5", error="no class Model")]
     assert campaign.left(cells, tmp_path) == tuple(cells)
     with Ledger(tmp_path) as ledger:
         ledger.append(of_failure(cells[0], Outcome.MEASURED, ""))
         ledger.append(of_failure(cells[1], Outcome.FAULT, "The GPU was lost."))
-    assert campaign.left(cells, tmp_path) == (cells[1], cells[2])
+        ledger.append(of_failure(cells[3], Outcome.UNUSABLE, "No module named 'ops'"))
+        ledger.append(of_failure(cells[4], Outcome.UNUSABLE, cells[4].error))
+    assert campaign.left(cells, tmp_path) == (cells[1], cells[2], cells[3])

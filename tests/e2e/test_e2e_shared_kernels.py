@@ -17,7 +17,7 @@ UNSAVED = "def above():\n    return 7\n\n\ndef mine():\n    return 42\n"
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = tmp_path / "model.py"
     found.write_text(MODULE)
-    (tmp_path / "__init__.py").touch()
+    (tmp_path / "__init__.py").write_text("from .model import *\n")
     (tmp_path / "_stark_kernels.py").write_text(ON_DISK)
     candidate = stored_runs.CANDIDATE.replace("return nn", "return _stark_same(x) and nn").replace(
         "class ", "def _stark_same(x):\n    return x\n\n\nclass "

@@ -104,8 +104,8 @@ def test_another_text_under_the_same_name_goes_in_under_another_one() -> None:
 
 
 def package(folder: Path) -> Path:
-    (folder / "nets").mkdir()
-    (folder / "nets" / "__init__.py").touch()
+    (folder / "nets").mkdir(exist_ok=True)
+    (folder / "nets" / "__init__.py").write_text("from .model import First\n")
     return folder / "nets" / "model.py"
 
 
@@ -144,6 +144,13 @@ def test_where_it_cannot_be_shared_it_stays_in_the_file(tmp_path: Path) -> None:
     alone = accept_in_package(DOCUMENT, "First", "tanh", tmp_path / "model.py")
     assert alone.shared is None
     assert "def _stark_library(" in alone.preview
+    for folder in ("my-nets", "scripts"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text("from .model import *" if folder == "my-nets" else "import os")
+        assert accept_in_package(DOCUMENT, "First", "tanh", tmp_path / folder / "model.py").shared is None
+    (tmp_path / "nets" / "_stark_kernels").mkdir(parents=True)
+    assert accept_in_package(DOCUMENT, "First", "tanh", package(tmp_path)).shared is None
+    (tmp_path / "nets" / "_stark_kernels").rmdir()
     path = package(tmp_path)
     shared = path.with_name("_stark_kernels.py")
     shared.write_text("def _stark_library(name):\n    return 1\n")

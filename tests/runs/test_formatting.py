@@ -15,7 +15,7 @@ from stark_lsp.discovery.problems import make_problem
 from stark_lsp.discovery.syntax import parse, split_lines
 from stark_lsp.proposals.accepted import find_accepted
 from stark_lsp.proposals.edit import ProposalEdit, build_edit
-from stark_lsp.runs.formatting import SECONDS, configured, formatted
+from stark_lsp.runs.formatting import SECONDS, configured, find_formatter, formatted
 
 COMMENT = "# Optimized by STARK: 2.00x the speed of eager PyTorch.\n# Run r, node 3."
 DOCUMENT = """import torch
@@ -117,6 +117,18 @@ def test_a_formatter_that_fails_leaves_the_code_as_it_is(
     tidy = formatted(edit, DOCUMENT, str(path), str(tool.parent / "python"))
     assert tidy.preview == edit.preview
     assert told in caplog.text
+
+
+def test_no_formatter_beside_an_interpreter_of_the_working_folder_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project(tmp_path, "ruff")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(shutil.which("true") or "", tmp_path / "tools" / "ruff")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    assert find_formatter(str(path), "tools/python") is None
+    assert find_formatter(str(path), str(tmp_path / "tools" / "python")) is not None
 
 
 @pytest.mark.parametrize(

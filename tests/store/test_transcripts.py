@@ -50,7 +50,9 @@ def test_a_run_exported_and_imported_elsewhere_is_the_same_run(store: RunStore, 
     path = tmp_path / "run.json"
     path.write_text(transcripts.dumps(transcripts.collect(store, "r1")))
     elsewhere = RunStore(tmp_path / "elsewhere.sqlite3")
-    imported = replace(WHOLE.run, decision=Decision.KEPT)  # not offered by itself: a transcript may come from anyone
+    # Not offered by itself, and no program of its choice is run: a transcript may come from anyone.
+    environment = replace(REFERENCE.environment, interpreter="python")
+    imported = replace(WHOLE.run, decision=Decision.KEPT, reference=replace(REFERENCE, environment=environment))
     assert transcripts.keep(elsewhere, transcripts.read(path)) == imported
     assert transcripts.collect(elsewhere, "r1") == replace(WHOLE, run=imported)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stark_lsp.cli.output import proposal
@@ -19,6 +20,7 @@ def configure(actions: Actions) -> None:
     """Add the actions."""
     applying = actions.add_parser("apply", help="write a run's proposal into its file")
     applying.add_argument("id", metavar="ID")
+    applying.add_argument("file", metavar="FILE", nargs="?", help="where its file is now, if it was moved")
     applying.add_argument(
         "--write",
         choices=("beside", "replace", "module"),
@@ -39,13 +41,18 @@ def _apply(args: argparse.Namespace, store: RunStore) -> int:
     run, nodes = stored.run, dict(stored.nodes)
     if run.best is None:
         raise BadInput(f"Run {run.id} has no proposal.", cure=f"stark-lsp runs show {run.id} says what came of it.")
-    document = documents.read(Path(run.problem.path))
-    offer = proposal.make(run, nodes[run.best], document, WriteMode(args.write))
+    path = Path(args.file or run.problem.path).absolute()
+    if not path.exists():
+        cure = f"If it was moved: stark-lsp runs apply {run.id} FILE, with the file that it is now."
+        raise BadInput("There is no such file.", path=str(path), cure=cure)
+    best = nodes[run.best]
+    run = replace(run, problem=replace(run.problem, path=str(path)))
+    offer = proposal.make(run, best, documents.read(path), WriteMode(args.write))
     out = console.make()
     proposal.write(out, run, offer)
     for note in offer.edit.notes:
         console.line(out, note)
-    store.decide(run.id, Decision.ACCEPTED, named=run)
+    store.decide(run.id, Decision.ACCEPTED, named=stored.run)
     return 0
 
 

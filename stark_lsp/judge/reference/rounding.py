@@ -13,7 +13,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-
 _DRAWN = 65_537
 """Numbers that are drawn; larger results have them again and again. Drawing one for each took most of the time in
 which a reference was prepared (37 of 52 s for attention over a graph of 1,536 nodes)."""

@@ -164,7 +164,8 @@ SETTINGS: tuple[Setting, ...] = (
         "kernels",
         KernelPlace.INLINE,
         "Where the code goes that builds and loads accepted kernels: inline puts it once into each file that has "
-        "kernels, package into one _stark_kernels.py of the package; outside of packages it is inline.",
+        "kernels, package into one _stark_kernels.py of the package, where relative imports show that it is one; "
+        "else it is inline.",
     ),
     Setting(
         "inlayHints",
