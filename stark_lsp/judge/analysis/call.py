@@ -17,8 +17,8 @@ from .constants import globals_of
 from .frames import NotTraceable
 from .inductor_step import argument, is_tensor, key
 from .items import Items
+from .observed import observe
 from .patches import tied
-from .unread import unread
 
 _HERE = "\0"
 
@@ -34,11 +34,12 @@ class Call:
     """A call of a module: what goes in, and what is told of it whatever takes its place."""
 
     def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._mode_matters = any(parts.minds_mode(type(child)) for child in module.modules())
+        self._seen = observe(module, args, kwargs)
+        self._mode_matters = "training" in self._seen.read
+        self._mode_matters |= any(parts.minds_mode(type(child)) for child in module.modules())
         self._digest = parts.digest(module, self._mode_matters)
         self._settings = copy.deepcopy(parts.by_name(module))
-        self._reads = parts.reads(module)
-        self._unread = unread(module, args, kwargs)
+        self._reads = parts.reads(module, self._seen.read)
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
         self.module, self._given = module, (args, kwargs)
         bound.apply_defaults()
@@ -95,7 +96,7 @@ class Call:
 
     def _reads_still(self) -> list[tuple[str, str]]:
         """Return what its forward may read besides, and calls do not change."""
-        now = parts.reads(self.module)
+        now = parts.reads(self.module, self._seen.read)
         return [(one, value) for one, value in self._reads.items() if now.get(one) == value]
 
     def random(self) -> NotTraceable:
@@ -158,9 +159,9 @@ class Call:
             "tied": [*tied(self.module), *listed],
             "mode_matters": self._mode_matters,
             "changes": changed,
-            "module": parts.digest(self.module, self._mode_matters, self._unread),
-            "unasked": sorted(self._unread),
-            "parts": parts.told(self.module, self._mode_matters, self._unread),
+            "module": parts.digest(self.module, self._mode_matters, self._seen.unread),
+            "unasked": sorted(self._seen.unread),
+            "parts": parts.told(self.module, self._mode_matters, self._seen.unread),
             "reads": self._reads_still(),
         }
 

@@ -202,6 +202,43 @@ def minds_mode(kind: type) -> bool:
     return False
 
 
+def is_users(kind: type) -> bool:
+    """Whether a class is a user's; a parametrized one is, which PyTorch makes of it."""
+    return any(one.__module__.partition(".")[0] not in ("torch", "builtins") for one in kind.__mro__)
+
+
+def all_asked(module: torch.nn.Module) -> bool:
+    """Whether conditions tell all that the user's parts hold from anything else that a call may read there.
+
+    They do not tell closures from each other, say, nor parts in a plain list, and what made these may be a setting that
+    no call reads.
+    """
+    known = {id(part) for part in module.modules()}
+    users = [part for part in module.modules() if is_users(type(part))]
+    held = [value for part in users for name, value in vars(part).items() if name not in MODULES]
+    return all(_asked(value, known, DEEP) for value in held)
+
+
+def _asked(value: Any, known: Container[int], deep: int) -> bool:
+    if id(value) in known or isinstance(value, (torch.Tensor, torch.device)):
+        return True
+    if isinstance(value, functools.partial):
+        return all(_asked(one, known, deep) for one in (value.func, value.args, value.keywords))
+    if isinstance(value, types.MethodType):
+        return id(value.__self__) in known
+    if isinstance(value, types.FunctionType):
+        bound = _bound(value)
+        return value.__name__ != "<lambda>" and (not value.__closure__ or bool(bound and _kept("", bound)))
+    if isinstance(value, torch.nn.Module) or _kept("", value):
+        return not isinstance(value, torch.nn.Module)
+    if isinstance(value, (list, tuple, dict)) and not _is_written(value):
+        items = [*value.values()] if isinstance(value, dict) else [*value]
+        plain = not isinstance(value, dict) or all(type(key) in PLAIN for key in value)
+        return plain and len(value) <= FEW and all(_asked(one, known, deep) for one in items)
+    held = getattr(value, "__dict__", None)
+    return deep > 0 and held is not None and all(_asked(one, known, deep - 1) for one in held.values())
+
+
 def is_plain(value: Any) -> bool:
     """Whether a value is a setting: a number, a text, a function, or a few of these together."""
     if isinstance(value, (tuple, list, dict)):
@@ -223,14 +260,33 @@ def as_told(value: Any) -> Any:
     return value.__name__ if isinstance(value, FUNCTIONS) else value
 
 
-def reads(module: torch.nn.Module) -> dict[str, str]:
-    """Return what a call may read besides tensors and settings, with the values, both as they are written."""
+def owners(module: torch.nn.Module) -> list[tuple[type, Any, str]]:
+    """Return each part, and each object such as a configuration that one holds, with that part's class and an
+    expression."""
+    found: list[tuple[type, Any, str]] = []
+    shortest: dict[int, str] = {}
+    paths = module_paths(module)
+    for part in module.modules():
+        before = paths[id(part)]
+        for name, value in vars(part).items():
+            if name.isidentifier() and name not in MODULES:
+                for one, text in _objects(value, f"{before}.{name}", DEEP):
+                    found.append((type(part), one, shortest.setdefault(id(one), text)))
+        found.append((type(part), part, before))
+    return found
+
+
+def reads(module: torch.nn.Module, read: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Return what a call may read besides tensors and settings, with the values, both as they are written.
+
+    Names of attributes that were seen to be `read` are among those that are looked for.
+    """
     found: dict[str, str] = {}
     shapes: dict[str, str] = {}
     seen: set[tuple[int, str]] = set()
-    own = globals_of(type(module))
+    own, own_names = globals_of(type(module)), f"_{type(module).__name__.lstrip('_')}__"
     hidden = inspect.signature(module.forward).parameters
-    users = {kind for kind in map(type, module.modules()) if kind.__module__.partition(".")[0] != "torch"}
+    users = {kind for kind in map(type, module.modules()) if is_users(kind)}
 
     def take(owner: Any, name: str, text: str, value: Any) -> None:
         if (id(owner), name) not in seen and value is not ...:
@@ -246,26 +302,28 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
                     asked = f"{'list' if kind is dict else 'len'}({before})"
                     shapes[before] = f"isinstance({before}, {kind.__name__}) and {asked} == {size}"
 
-    held: list[tuple[type, Any, str]] = []
-    shortest: dict[int, str] = {}
-    paths = module_paths(module)
-    for part in module.modules():
-        before = paths[id(part)]
-        for name, value in vars(part).items():
-            if name.isidentifier() and name not in MODULES:
-                for one, text in _objects(value, f"{before}.{name}", DEEP):
-                    held.append((type(part), one, shortest.setdefault(id(one), text)))
-        held.append((type(part), part, before))
+    held = owners(module)
     for kind in users:
         things = {one if isinstance(one, type) else type(one) for holder, one, _ in held if holder is kind}
         constants, names, perhaps = reached(globals_of(kind), [kind, *things - users])
         for name in constants.keys() - hidden.keys() if globals_of(kind) is own else ():
             if not TAKEN.fullmatch(name):
                 take(own, name, name, own[name])
+        # A class that inherits from this one may have others of what forward calls.
+        ours = [*itertools.takewhile(is_users, kind.__mro__)] if kind is type(module) else []
+        for name in {name for one in ours for name in (names | read) & vars(one).keys()} - {"forward"}:
+            value = inspect.getattr_static(kind, name)
+            if _is_code(value) and name[:2] != "__" and not MANGLED.match(name):
+                found[f"type(self).{name} == __class__.{name}"] = "True"
+            elif is_plain(value) and name not in vars(module):
+                take(module, name, f"self.{name}", value)
         for owner, before in ((one, text) for holder, one, text in held if holder is kind):
             told = len(found) + len(shapes)
-            for name in itertools.filterfalse(MANGLED.match, names):
-                take(owner, name, f"{before}.{name}", _held_by(owner, name))
+            for name in (names | read) - {"forward"}:
+                text = f'getattr({before}, "{name}", ...)' if name in perhaps else f"{before}.{name}"
+                if before == "self" and name.startswith(own_names):
+                    text = f"self.{name[len(own_names) - 2 :]}"  # the new class is called otherwise, and so are its own
+                take(owner, name, text, _held_by(owner, name))
             if len(found) + len(shapes) > told and not isinstance(owner, torch.nn.Module):
                 shapes[before] = _named_type(before, owner)
             found |= dict(_absent(owner, name, before) for name in perhaps if not _has(owner, name))
@@ -273,6 +331,10 @@ def reads(module: torch.nn.Module) -> dict[str, str]:
     return {shapes[one]: "True" for one in sorted(shapes, key=lambda text: (len(text), text))} | dict(
         sorted(found.items())
     )
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, (*FUNCTIONS, property, staticmethod, classmethod, functools.cached_property))
 
 
 def _named_type(text: str, value: Any) -> str:
@@ -283,6 +345,10 @@ def _spread(value: Any, text: str) -> Iterator[tuple[str, Any]]:
     """Go through what a setting holds that is not written as a whole, the outermost first, each with its expression."""
     if isinstance(value, functools.partial):
         yield from _spread((value.args, value.keywords), f"({text}.args, {text}.keywords)")
+    elif _bound(value):
+        yield text, value
+        cells = f'[one.cell_contents for one in getattr({text}, "__closure__", None) or ()]'
+        yield f'{cells} + [*(getattr({text}, "__defaults__", None) or ())]', _bound(value)
     elif not isinstance(value, (list, tuple, dict)) or _is_written(value) or len(value) > FEW:
         yield text, value
     elif not isinstance(value, dict) or all(type(key) in PLAIN for key in value):
@@ -291,11 +357,22 @@ def _spread(value: Any, text: str) -> Iterator[tuple[str, Any]]:
             yield from _spread(one, f"{text}[{key!r}]")
 
 
+def _bound(value: Any) -> list[Any]:
+    """Return what a function that was made in another one takes along from around it, and as defaults, if all that is
+    plain."""
+    inner = isinstance(value, types.FunctionType) and re.search("<locals>|<lambda>", value.__qualname__)
+    if not inner or str(value.__module__).startswith("torch."):
+        return []
+    cells = [one.cell_contents for one in value.__closure__ or () if one != types.CellType()]
+    held = [*cells, *(value.__defaults__ or ())]
+    return held if _is_written(held, infinite=True) else []
+
+
 def _kept(text: str, value: Any) -> tuple[str, str] | None:
     """Return what asks for a setting, and what it is now, both as they are written; None of what is no setting."""
     if isinstance(value, enum.Enum):
         return f'getattr({text}, "name", None)', repr(value.name)
-    if isinstance(value, FUNCTIONS):
+    if isinstance(value, (*FUNCTIONS, types.MethodType, type)):
         return f'getattr({text}, "__name__", None)', repr(value.__name__)
     if isinstance(value, (set, frozenset)) and len(value) <= FEW and all(map(_is_written, value)):
         return f"sorted({text}, key=repr)", repr(sorted(value, key=repr))
@@ -303,6 +380,8 @@ def _kept(text: str, value: Any) -> tuple[str, str] | None:
         return f"list({text})", repr(list(value))
     numbers = type(value) is bytes or (type(value) is complex and cmath.isfinite(value))
     written = numbers or isinstance(value, range) or (_is_written(value) and len(repr(value)) <= LONG)
+    if not written and isinstance(value, (float, list, tuple, dict)) and _is_written(value, infinite=True):
+        return (f"repr({text})", repr(repr(value))) if len(repr(value)) <= LONG else None
     return (text, repr(value)) if written else None
 
 
@@ -316,11 +395,18 @@ def _objects(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str]]:
     kind = value if isinstance(value, type) else type(value)
     foreign = kind.__module__.partition(".")[0] in ("torch", "builtins", "numpy")
     if deep and not foreign and not is_plain(value) and not issubclass(kind, (torch.nn.Module, torch.Tensor)):
-        slots = [name for each in kind.__mro__ for name in getattr(each, "__slots__", ()) if hasattr(value, name)]
-        for name, one in {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots}}.items():
-            if name.isidentifier():
-                yield from _objects(one, f"{text}.{name}", deep - 1)
+        for name in names_in(value):
+            if name.isidentifier() and hasattr(value, name):
+                yield from _objects(getattr(value, name), f"{text}.{name}", deep - 1)
         yield value, text
+
+
+def names_in(value: Any) -> list[str]:
+    """Return the names of what an object holds, or a class, with nobody seeing that they are asked for."""
+    if isinstance(value, type):
+        return [*vars(value)]
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    return [*(object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else ()), *slots]
 
 
 def _held_by(owner: Any, name: str) -> Any:
@@ -330,10 +416,12 @@ def _held_by(owner: Any, name: str) -> Any:
     """
     if isinstance(owner, torch.nn.Module):
         value = vars(owner).get(name, ...) if name not in MODULES else ...
-        return value if name[0] == "_" or not is_plain(value) else ...
+        return value if name[0] == "_" or not is_plain(value) or _bound(value) else ...
     try:
         value = getattr(owner, name)
     except Exception:  # noqa: BLE001 - the user's class
+        return ...
+    if isinstance(value, (types.MethodType, type)) and name not in names_in(owner):
         return ...
     # Some have None for whatever they have not.
     return ... if value is None and name not in getattr(owner, "__dict__", {}) else value
@@ -354,9 +442,9 @@ def _absent(owner: Any, name: str, text: str) -> tuple[str, str]:
     return f'(getattr({text}, "{name}", None) is None)', "True"
 
 
-def _is_written(setting: Any) -> bool:
-    """Whether a setting is what its text says."""
+def _is_written(setting: Any, *, infinite: bool = False) -> bool:
+    """Whether a setting is what its text says; with `infinite` whether infinities and NaN are all that is not."""
     if isinstance(setting, (tuple, list, dict)):
         items = [*setting, *setting.values()] if isinstance(setting, dict) else setting
-        return type(setting) in (tuple, list, dict) and all(map(_is_written, items))
-    return math.isfinite(setting) if type(setting) is float else type(setting) in PLAIN
+        return type(setting) in (tuple, list, dict) and all(_is_written(one, infinite=infinite) for one in items)
+    return infinite or math.isfinite(setting) if type(setting) is float else type(setting) in PLAIN

@@ -370,7 +370,8 @@ def _forward(
     # Behind what says that these parts are there.
     wanted += [ask for one in made["lists"] for ask in one["asks"]]
     wanted += [f"{one} is {other}" for one, other in made.get("tied", ())]
-    wanted += [guards.holds(*one) for one in made.get("reads", ()) if named is not None or one[0][:8] != "hasattr("]
+    reads = [one for one in made.get("reads", ()) if named is not None or one[0][:8] != "hasattr("]
+    wanted = [*dict.fromkeys([*wanted, *(guards.holds(*one) for one in reads)])]
     head = f"if {' and '.join(wanted)}:"
     if len(head) > triton.WIDTH - 8:
         rows = [part[8:] for one in wanted for part in triton.wrapped(" " * 12 + f"and {one}")]
