@@ -185,7 +185,7 @@ def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[
 
 def _holds(name: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
-        return f"{name} is {value}"
+        return f"({name}) is {value}"  # the name may be a comparison
     if isinstance(value, float) and math.isnan(value):
         return f"{name} != {name}"
     if isinstance(value, tuple):
