@@ -185,7 +185,8 @@ def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[
 
 def _holds(name: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
-        return f"({name}) is {value}"  # the name may be a comparison
+        asked = value is True and name.startswith(("(", "type(", "isinstance("))  # a comparison
+        return name if asked else f"({name}) is {value}"
     if isinstance(value, float) and math.isnan(value):
         return f"{name} != {name}"
     if isinstance(value, tuple):

@@ -184,6 +184,7 @@ def test_settings_of_classes_and_in_dicts_are_remembered_as_far_as_they_are_read
     assert data["attributes"] == {
         "self.opts['alpha']": 0.5, "self.opts['in'][1]": 2.0, "self.opts['on']": True, "self.k": 1.5,
         "self.opts.get('beta')": None, "self._private": 3, "self.rows['a']": 2, "self.weight": None,
+        **{f"type({held}).__name__": "dict" for held in ("self.opts", "self.opts['in']", "self.rows")},
     }  # fmt: skip
     first = next(node for node in data["nodes"] if node["target"] == "Tensor.mul")
     assert first["args"][1] == {"scalar": 0.5, "expr": ["self", "self.opts['alpha']"]}
@@ -202,6 +203,7 @@ def test_a_dict_of_the_module_is_passed_on_as_the_code_sees_it(file: Callable[[s
         "self.opts['b']": 1.0,
         "self.sums['c']": 3.0,
         "self.kept['d']": 1,
+        **{f"type({held}).__name__": "dict" for held in ("self.opts", "self.sums", "self.kept")},
     }
     assert data["output"]["tuple"][1]["dict"][0][0] == "d"
 
@@ -253,13 +255,11 @@ def test_modules_of_torch_are_one_operation_with_their_settings(file: Callable[[
 
 def test_infinite_settings_are_told_as_such(file: Callable[[str], ModuleType]) -> None:
     """JSON has no infinity: as a text it would be compared with, and found to be another setting."""
-    data = record(
-        file, "return self.act(x).clamp(*self.k)", torch.randn(2, 2),
-        init="self.act = nn.Hardtanh(0.0, math.inf); self.k = (0.5, math.inf)",
-    )  # fmt: skip
+    init = "self.act = nn.Hardtanh(0.0, math.inf); self.j, self.k = math.inf, (0.5, math.inf)"
+    data = record(file, "return self.act(x).clamp(*self.k) * self.j", torch.randn(2, 2), init=init)
     (module,) = [n["module"] for n in data["nodes"] if n["op"] == "module"]
     assert module["attributes"]["max_val"] == {"float": "inf"}
-    assert data["attributes"]["self.k"] == [0.5, {"float": "inf"}]
+    assert data["attributes"] == {"self.j": {"float": "inf"}, "repr(self.k)": "(0.5, inf)"}
 
 
 def test_everything_is_put_back_afterwards(file: Callable[[str], ModuleType]) -> None:

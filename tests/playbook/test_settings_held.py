@@ -13,7 +13,8 @@ from .written import write
 
 pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow, pytest.mark.ci]
 
-TEXT = """import collections
+TEXT = """import argparse
+import collections
 import functools
 from dataclasses import dataclass
 
@@ -75,6 +76,11 @@ CASES = {
     "complex": ("complex(s, 1)", "self.held.real"),
     "partial of a class": ("functools.partial(Stage, s)", "self.held().scale"),
     "a long list": ("[s] * 96", "self.held[3]"),
+    "an object or None": ("Stage(s) if s < 1 else None", "self.held.scale if self.held is not None else 3.0"),
+    "None or an object": ("Stage(s) if s > 1 else None", "self.held.scale if self.held is not None else 3.0"),
+    "a dict or None": ("{'scale': s} if s < 1 else None", "self.held['scale'] if self.held is not None else 3.0"),
+    "a row or None": ("[1.0, s] if s < 1 else None", "self.held[1] if self.held is not None else 3.0"),
+    "an object with less": ("argparse.Namespace(scale=0.5, **({'more': 1} if s < 1 else {}))", "self.held.scale"),
 }
 
 

@@ -135,6 +135,8 @@ class Attributes:
 
     def __post_init__(self) -> None:
         self.read: dict[str, Any] = {}
+        self.members: dict[str, tuple[str, Any]] = {}
+        """What objects hold that the code reads, with what asks for it where its name is not in the code."""
         self._dicts: dict[str, TracedDict] = {}
         self._classes: set[type] = set()
         self.followed: dict[str, dict[str, Any]] = {}
@@ -167,7 +169,7 @@ class Attributes:
         # What a property computes reads what it is made of.
         if name not in vars(module) and inspect.getattr_static(type(module), name, None) is not value:
             return value
-        return self._note(f"{path}.{name}", value)
+        return self.note(f"{path}.{name}", value)
 
     def held(self, module: Any, name: str, value: Any) -> Any:
         """Return a part or tensor that the code reads, or the None in its place; where it decides, its class counts."""
@@ -187,8 +189,8 @@ class Attributes:
         found, *_ = reached(self.namespace, self._classes)
         return {name: number(value) for name, value in found.items()}
 
-    def _note(self, expression: str, value: Any) -> Any:
-        if is_literal(value):
+    def note(self, expression: str, value: Any) -> Any:
+        if is_literal(value) and not isinstance(value, (list, tuple)):
             self.read[expression] = number(value)
             return track(value, ["self", expression], self.recorder.note)
         if isinstance(value, (FunctionType, BuiltinFunctionType, MethodType)):
@@ -210,11 +212,13 @@ class Attributes:
                 raise NotTraceable(f"forward reads {expression}, which holds many numbers", *self.recorder.here())
             self.read[f"repr({expression})"] = repr(value)
         if type(value) is dict:
-            return self._dicts.setdefault(expression, TracedDict(value, expression, self._note))
+            # Before what it holds: another may have None there.
+            self.read[f"type({expression}).__name__"] = "dict"
+            return self._dicts.setdefault(expression, TracedDict(value, expression, self.note))
         if hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
             members = [item for item in vars(value).items() if item[0].isidentifier() and is_literal(item[1])]
             for member, content in members[:32]:
-                self.read[f"{expression}.{member}"] = number(content)
+                self.members[f"{expression}.{member}"] = (f'getattr({expression}, "{member}", None)', content)
         return value
 
 

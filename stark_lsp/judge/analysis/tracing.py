@@ -71,6 +71,8 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         for text in (one for one in asked if not one.isidentifier()):
             plain = re.fullmatch(r"-?[\d.]+(e-?\d+)?|True|False|None", before[text])
             attributes.read |= {text: ast.literal_eval(before[text])} if plain else {f"repr({text})": before[text]}
+        for member in [member for text, member in attributes.members.items() if text not in asked]:
+            attributes.note(*member)
         for path, one in containers.items():
             if isinstance(one, OF_TENSORS):
                 attributes.follow(one)
