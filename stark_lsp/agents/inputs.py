@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 
+from stark_lsp.contract.secrets import KEY, REMOVED, without_secrets
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import InputSource
 from stark_lsp.discovery.slicing import closure
@@ -12,14 +13,14 @@ from stark_lsp.discovery.syntax import first_line, last_line, parse, split_lines
 
 
 def inputs_source(problem: Problem) -> str:
-    """Return the text that makes the inputs: Python for functions, JSON for a table, empty if there is none."""
+    """Return the text that makes the inputs, without secrets: Python for functions, JSON for a table, else empty."""
     spec = problem.inputs
     if spec.source is InputSource.TABLE:
-        return json.dumps(spec.table, indent=2, default=str)
+        return json.dumps(without_secrets(spec.table), indent=2, default=str)
     wanted = {name for name in (spec.inputs_function, spec.init_function) if name}
     if spec.source is not InputSource.FUNCTIONS or not wanted:
         return ""
-    return _functions(problem, wanted)
+    return KEY.sub(REMOVED, _functions(problem, wanted))
 
 
 def _functions(problem: Problem, wanted: set[str]) -> str:

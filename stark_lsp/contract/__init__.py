@@ -1,1 +1,1 @@
-"""What both sides of the pipe share: frames, errors, process trees, imports, prctl. Standard library only."""
+"""What both sides of the pipe share: frames, errors, process trees, imports, prctl, secrets. Standard library only."""

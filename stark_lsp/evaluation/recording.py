@@ -50,7 +50,7 @@ async def record(
     BadInput
         The script cannot be run, or does not call the class.
     """
-    hook = Path(__file__).resolve().parent.parent / "judge" / "inputs" / "record.py"
+    hook = Path(__file__).resolve().parent.parent / "judge" / "__main__.py"
     if not os.path.isfile(script):
         raise BadInput("There is no such script.", path=script, cure="Check the path.")
     home, double, _ = wanted.partition("::")
@@ -60,7 +60,7 @@ async def record(
         )
     with tempfile.TemporaryDirectory(prefix="stark-capture-") as scratch:
         out = os.path.join(scratch, "calls.json")
-        command = [interpreter, str(hook), out, wanted, str(calls), script, *arguments]
+        command = [interpreter, str(hook), "record", out, wanted, str(calls), script, *arguments]
         standard_error = 2
         try:
             process = await asyncio.create_subprocess_exec(

@@ -1,7 +1,7 @@
 """Entry point by path: `<python> -u .../judge/__main__.py [ROLE [confinement [device]]]`.
 
-Roles: runner, compiler (a runner that imports Inductor too), builder, probe; none is the worker. With `trial` follow
-the arguments of `sandbox.trial`.
+Roles: runner, compiler (a runner that imports Inductor too), builder, probe; none is the worker. With `trial` and
+`record` follow the arguments of `sandbox.trial` and `inputs.record`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ def main() -> None:
     role = sys.argv[1] if len(sys.argv) > 1 else "worker"
     if role == "trial":
         _ours("sandbox.trial").main(*sys.argv[2:])
+        return
+    if role == "record":
+        _ours("inputs.record").main(*sys.argv[2:])
         return
     confinement = sys.argv[2] if len(sys.argv) > 2 else ""
     # `cuda:7`: there GPU memory that is shared with the judge is handed over.

@@ -14,9 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from stark_lsp.agents.models.secret import VARIABLES
+from stark_lsp.contract.secrets import KEY, REMOVED
 
-_KEY = re.compile(r"sk-(?:(?:ant|proj|or|svcacct)-[0-9A-Za-z_-]{16,}|[0-9A-Za-z]{40,})")
-_REMOVED = "[key removed]"
 _HOME = re.compile(r"/(?:home|Users)/[^/]+|/root")
 _SHORTEST_KEY = 8
 """A shorter value is no key, and replacing it would spoil texts."""
@@ -26,8 +25,8 @@ def without_keys(document: Any) -> Any:
     """Return a wire form in which no API key stands, should one have come into a message of a service."""
     known = [os.environ.get(name, "").strip() for name in VARIABLES]
     patterns = [re.escape(key) for key in known if len(key) >= _SHORTEST_KEY]
-    pattern = re.compile("|".join([*patterns, _KEY.pattern]))
-    return _mapped(document, lambda text: pattern.sub(_REMOVED, text))
+    pattern = re.compile("|".join([*patterns, KEY.pattern]))
+    return _mapped(document, lambda text: pattern.sub(REMOVED, text))
 
 
 def anonymized(document: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
+from stark_lsp.contract.secrets import without_secrets
 from stark_lsp.core.conversation import Exchange, Loss
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Node, Run
@@ -86,6 +87,8 @@ def dumps(transcript: Transcript, *, anonymous: bool = False) -> str:
         Leave out where files lie: see `store.anonymous`.
     """
     parts: dict[str, Any] = {part: to_wire(getattr(transcript, part)) for part in _PARTS}
+    inputs = parts["run"]["problem"]["inputs"]
+    inputs["table"] = without_secrets(inputs["table"])
     if anonymous:
         parts = anonymized(parts)
     parts, texts = share(without_keys(parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from agent_cases import (
 from stark_lsp.agents.answers import TOOLS, tool_of
 from stark_lsp.agents.dialects import detect, embedding
 from stark_lsp.agents.frame import Frame
+from stark_lsp.agents.inputs import inputs_source
 from stark_lsp.agents.lenses import Lens
 from stark_lsp.agents.observations import result
 from stark_lsp.agents.prompts import PromptLibrary
@@ -431,6 +433,20 @@ def test_inputs_are_shown_as_they_are_made() -> None:
     question = asked.question(ModelRole.PLAN, context(problem=table), TOOLS[ModelRole.PLAN])
     assert '"shape"' in question.shared
     assert "unrelated" not in later(ModelRole.PLAN).shared
+
+
+def test_no_secret_is_shown_with_the_inputs() -> None:
+    key = f"hf_{'aB3' * 10}"
+    written = {"init_kwargs": {"hf_token": "my own", "pad_token": "<pad>", "name": f"my {key}"}, "args": []}
+    table = replace(PROBLEM, inputs=replace(PROBLEM.inputs, source=InputSource.TABLE, table=written))
+    assert json.loads(inputs_source(table))["init_kwargs"] == {
+        "hf_token": "[key removed]",
+        "pad_token": "<pad>",
+        "name": "my [key removed]",
+    }
+    text = f'{PROBLEM.text}\n\ndef get_init_inputs():\n    return ["{key}"]\n'
+    said = replace(PROBLEM.inputs, source=InputSource.FUNCTIONS, init_function="get_init_inputs")
+    assert 'return ["[key removed]"]' in inputs_source(replace(PROBLEM, text=text, inputs=said))
 
 
 def test_a_template_of_the_user_wins_and_edits_count_at_once(tmp_path: Path) -> None:

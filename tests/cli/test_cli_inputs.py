@@ -137,6 +137,27 @@ def test_functions_that_are_captured_run(tmp_path: Path) -> None:
     assert module(**inputs).shape == (2, 4)
 
 
+def test_no_secret_is_captured(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Module):\n"
+        "    def __init__(self, args, hub_token, *, settings, url, pad_token):\n        super().__init__()\n\n"
+        "    def forward(self, x):\n        return x\n"
+    )
+    (tmp_path / "use.py").write_text(
+        "import argparse\nimport torch\nfrom net import Net\n\n"
+        'args = argparse.Namespace(dim=4, wandb_key="abc-1", n_tokens="5")\n'
+        'settings = {"credentials": ["abc-2"], "tokenizer": "bpe"}\n'
+        f'Net(args, "abc-3", settings=settings, url="x?hf_{"aB3" * 10}", pad_token="<pad>")(torch.ones(2))\n'
+    )
+    done = command(tmp_path, "capture", "use.py", "--class", "net.py::Net", "--python", sys.executable)
+    assert done.returncode == 0, done.stderr
+    assert not any(secret in done.stdout for secret in ("abc-", "aB3"))
+    assert "Namespace(dim=4, wandb_key=..., n_tokens='5')" in done.stdout
+    assert "\"settings\": {'credentials': [...], 'tokenizer': 'bpe'}" in done.stdout
+    assert "\"pad_token\": '<pad>'" in done.stdout
+    assert "what looks like a secret, and is not written down" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.ci
 def test_a_script_that_does_not_call_the_class_is_said_so(tmp_path: Path) -> None:

@@ -180,6 +180,15 @@ def test_a_key_is_never_in_a_transcript(monkeypatch: pytest.MonkeyPatch) -> None
     assert transcripts.loads(transcripts.dumps(openai)).exchanges[0].answer.message == "wrong key: [key removed]"
     older = replace(WHOLE, exchanges=(exchange(1, message=f"wrong key: sk-{'aB3' * 16}"),))
     assert transcripts.loads(transcripts.dumps(older)).exchanges[0].answer.message == "wrong key: [key removed]"
+    other = replace(WHOLE, exchanges=(exchange(1, message=f"no such token: ghp_{'aB3' * 12}"),))
+    assert transcripts.loads(transcripts.dumps(other)).exchanges[0].answer.message == "no such token: [key removed]"
+    problem = WHOLE.run.problem
+    inputs = replace(problem.inputs, table={"init_kwargs": {"password": "abc", "tokens": ["a"]}})
+    given = replace(WHOLE, run=replace(WHOLE.run, problem=replace(problem, inputs=inputs)))
+    assert transcripts.loads(transcripts.dumps(given)).run.problem.inputs.table == {
+        "init_kwargs": {"password": "[key removed]", "tokens": ["a"]}
+    }
+    assert inputs.table["init_kwargs"]["password"] == "abc"
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     assert transcripts.loads(transcripts.dumps(WHOLE)) == WHOLE, "what is too short to be a key removes nothing"
 

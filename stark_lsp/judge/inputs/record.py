@@ -1,7 +1,7 @@
 """Run a script and note what a class is constructed and called with.
 
-Started by path, on its own: `<python> record.py OUT CLASS CALLS SCRIPT [ARGUMENT…]`. CLASS is `package.module:Class`,
-or `file.py::Class`. After CALLS calls of the class the script is stopped (0 lets it run to its end). OUT is written as
+Started as `<python> …/judge/__main__.py record OUT CLASS CALLS SCRIPT [ARGUMENT…]`. CLASS is `package.module:Class`, or
+`file.py::Class`. After CALLS calls of the class the script is stopped (0 lets it run to its end). OUT is written as
 JSON whatever becomes of the script.
 """
 
@@ -15,7 +15,11 @@ import math
 import os
 import runpy
 import sys
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
+
+from ...contract.secrets import KEY, names_secret
 
 NOTED = 1000
 """Calls that are told apart at most."""
@@ -27,11 +31,10 @@ class Enough(BaseException):
     """Stops the script; no `except Exception` holds it."""
 
 
-def main() -> None:
+def main(out: str, wanted: str, calls: str, script: str, *arguments: str) -> None:
     """Run the script that the arguments name."""
-    out, wanted, calls, script = sys.argv[1:5]
-    sys.argv[:] = sys.argv[4:]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    sys.argv[:] = [script, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     recorder = Recorder(wanted, int(calls), script)
     recorder.install()
     sys.excepthook = _told
@@ -46,10 +49,11 @@ def main() -> None:
 
 def _told(kind: Any, error: BaseException, trace: Any) -> None:
     """Print an error of the script as without us: our own frames, and those that started it, tell nothing."""
-    ours = (_told.__code__.co_filename, runpy.run_path.__code__.co_filename)
+    judge = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    ours = (judge, runpy.run_path.__code__.co_filename)
     frames = []
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename not in ours:
+        if not trace.tb_frame.f_code.co_filename.startswith(ours):
             frames.append(trace)
         trace = trace.tb_next
     for frame, following in zip(frames, [*frames[1:], None]):
@@ -124,8 +128,7 @@ class Recorder:
         @functools.wraps(plain_init)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             if type(self) is cls and id(self) not in recorder._made:
-                made = {"args": [describe(a) for a in args], "kwargs": _named(kwargs, None)}
-                recorder._made[id(self)] = ({**made, "names": _names(plain_init, len(args))}, self)
+                recorder._made[id(self)] = (_passed(plain_init, args, _named(kwargs, None)), self)
             plain_init(self, *args, **kwargs)
 
         cls.__init__ = init
@@ -135,9 +138,7 @@ class Recorder:
         if len(self._calls) < NOTED:
             home = type(module).__module__
             call = {
-                "args": [describe(argument) for argument in args],
-                "kwargs": _named(kwargs, type(module).forward),
-                "names": _names(type(module).forward, len(args)),
+                **_passed(type(module).forward, args, _named(kwargs, type(module).forward)),
                 "module": home,
                 "torch": getattr(sys.modules.get(home), "torch", None) is sys.modules["torch"],
                 "training": bool(module.training),
@@ -181,6 +182,13 @@ def _file_of(cls: type, script: str) -> str:
     return os.path.realpath(file) if file else ""
 
 
+def _passed(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return descriptions of the arguments of a call, those of keywords being there."""
+    names = _names(function, len(args))
+    described = [describe(one, names_secret(name)) for one, name in zip_longest(args, names, fillvalue="")]
+    return {"args": described, "kwargs": kwargs, "names": names}
+
+
 def _named(kwargs: dict[str, Any], function: Any) -> dict[str, Any]:
     """Return descriptions of keyword arguments, without those that are None as by default."""
     try:
@@ -188,7 +196,7 @@ def _named(kwargs: dict[str, Any], function: Any) -> dict[str, Any]:
     except (TypeError, ValueError):
         parameters = {}
     return {
-        name: describe(value)
+        name: describe(value, names_secret(name))
         for name, value in kwargs.items()
         if not (value is None and name in parameters and parameters[name].default is None)
     }
@@ -203,20 +211,28 @@ def _names(function: Any, count: int) -> list[str]:
     return [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
-def describe(value: Any, depth: int = 0) -> dict[str, Any]:
-    """Return a value as JSON: tensors by their form, plain values as they are, all else by its type."""
+def describe(value: Any, hidden: bool = False, depth: int = 0) -> dict[str, Any]:
+    """Return a value as JSON: tensors by their form, plain values as they are, all else by its type.
+
+    Parameters
+    ----------
+    hidden
+        Whether it goes by the name of a secret.
+    """
     import torch
 
     if isinstance(value, torch.Tensor):
         return _tensor(value)
     if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return {"value": value}
+    if isinstance(value, str) and ((hidden and value) or KEY.search(value)):
+        return {"other": "what looks like a secret, and is not written down"}
     if isinstance(value, str) and len(value) <= LONGEST:
         return {"value": value}
     if isinstance(value, (list, tuple)) and len(value) <= LONGEST and depth < 8 and not hasattr(value, "_fields"):
-        return {("list" if isinstance(value, list) else "tuple"): [describe(item, depth + 1) for item in value]}
+        return {("list" if isinstance(value, list) else "tuple"): [describe(item, hidden, depth + 1) for item in value]}
     if isinstance(value, dict) and len(value) <= LONGEST and depth < 8 and all(isinstance(key, str) for key in value):
-        return {"dict": {key: describe(item, depth + 1) for key, item in value.items()}}
+        return {"dict": _fields(value, hidden, depth)}
     if isinstance(value, (torch.dtype, torch.device)):
         return {"code": str(value) if isinstance(value, torch.dtype) else f"torch.device({str(value)!r})"}
     kind = type(value)
@@ -226,9 +242,17 @@ def describe(value: Any, depth: int = 0) -> dict[str, Any]:
         return {"other": f"the class {value.__qualname__}"}
     opaque = isinstance(value, (torch.nn.Module, enum.Enum)) or callable(value) or "<" in kind.__qualname__
     if depth < 8 and not opaque and hasattr(value, "__dict__"):
-        fields = {k: describe(v, depth + 1) for k, v in vars(value).items() if not k.startswith("_")}
-        return {"object": kind.__qualname__, "module": kind.__module__, "fields": fields}
+        fields = {name: one for name, one in vars(value).items() if not name.startswith("_")}
+        return {
+            "object": kind.__qualname__,
+            "module": kind.__module__,
+            "fields": _fields(fields, hidden, depth),
+        }
     return {"other": f"a {kind.__module__}.{kind.__qualname__}"}
+
+
+def _fields(value: dict[str, Any], hidden: bool, depth: int) -> dict[str, Any]:
+    return {name: describe(one, hidden or names_secret(name), depth + 1) for name, one in value.items()}
 
 
 def _tensor(value: Any) -> dict[str, Any]:
@@ -268,7 +292,3 @@ def _widen(known: Any, other: Any) -> None:
     elif isinstance(known, list) and isinstance(other, list):
         for one, another in zip(known, other):
             _widen(one, another)
-
-
-if __name__ == "__main__":
-    main()
