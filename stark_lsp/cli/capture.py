@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+from pathlib import Path
 
+from stark_lsp.cli.terminal import documents
 from stark_lsp.core.errors import BadInput
 from stark_lsp.evaluation.lookup import find_interpreter
 from stark_lsp.evaluation.recording import CALLS
-from stark_lsp.runs.capture import capture, keep
+from stark_lsp.runs.capture import capture, keep, overruled
 
 DESCRIPTION = """\
 Run a script of yours under your interpreter, note what a class is constructed and
@@ -64,5 +66,8 @@ def run(args: argparse.Namespace) -> int:
         print(made.after)
         return 0
     keep(made)
-    print(f"{made.said}. Its inputs are in {os.path.relpath(made.toml)}.")
+    why_not = overruled(made.path, documents.read(Path(made.path)).text, made.qualname)
+    table = os.path.relpath(made.toml)
+    where = f"A table is in {table}, but {why_not}" if why_not else f"Its inputs are in {table}."
+    print(f"{made.said}. {where}")
     return 0

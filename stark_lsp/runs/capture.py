@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.status import InputSource
+from stark_lsp.discovery.problems import class_named
 from stark_lsp.discovery.recorded import NoTable, functions, input_table, table_beside, with_table
+from stark_lsp.discovery.slicing import Definition
+from stark_lsp.discovery.syntax import parse
 from stark_lsp.discovery.tables import toml_files
 from stark_lsp.evaluation.recording import CALLS, record
 
@@ -124,3 +128,16 @@ def keep(captured: Captured) -> None:
         os.replace(scratch, os.path.realpath(target))
     except OSError as error:
         raise BadInput(f"The file cannot be written: {error.strerror}.", path=captured.toml) from error
+
+
+def overruled(path: str, text: str, qualname: str) -> str:
+    """Return what says that functions of a class's file come before its table; empty if there are none."""
+    try:
+        inputs = class_named(path, text, qualname).inputs
+    except BadInput:  # defined in a function, say: no table is read for it, and the click tells why
+        return ""
+    if inputs.source is not InputSource.FUNCTIONS:
+        return ""
+    name = inputs.inputs_function
+    line = next((f" (line {node.lineno})" for node in parse(text).body if name in Definition(node).binds), "")
+    return f"{os.path.basename(path)} has {name}(){line}, which comes first; remove it, or the table has no effect."

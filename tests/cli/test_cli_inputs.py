@@ -137,6 +137,19 @@ def test_functions_that_are_captured_run(tmp_path: Path) -> None:
     assert module(**inputs).shape == (2, 4)
 
 
+def test_functions_that_come_before_a_captured_table_are_told(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(
+        "import torch\n\n\nclass One(torch.nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
+        "def get_inputs():\n    return [torch.ones(2)]\n"
+    )
+    (tmp_path / "use.py").write_text("import torch\nfrom one import One\nOne()(torch.randn(3))\n")
+    done = command(tmp_path, "capture", "use.py", "--class", "one.py::One", "--python", sys.executable)
+    assert done.returncode == 0, done.stderr
+    said = "A table is in stark.toml, but one.py has get_inputs() (line 9), which comes first; remove it, or the table"
+    assert f"{said} has no effect." in done.stdout
+    assert "shape = [3]" in (tmp_path / "stark.toml").read_text()
+
+
 def test_no_secret_is_captured(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Module):\n"

@@ -98,6 +98,18 @@ async def test_what_is_captured_takes_the_place_of_functions_that_do_not_run(tmp
         await editor.until(lambda: not editor.diagnostics(uri), "no diagnostic")
 
 
+@pytest.mark.slow
+async def test_functions_that_come_before_what_is_captured_are_told(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(f"{ATTENTION}\n\ndef get_inputs():\n    return [3]\n")
+    (tmp_path / "train.py").write_text(SCRIPT)
+    async with session(published(), tmp_path / "state", {"device": "cpu"}) as editor:
+        uri = editor.open(tmp_path / "net.py")
+        await editor.execute("stark.captureInputs", uri, "Attention", str(tmp_path / "train.py"))
+        said = await editor.until_message("A table for Attention is in stark.toml, but net.py has get_")
+        assert said.endswith("get_inputs() (line 17), which comes first; remove it, or the table has no effect.")
+        assert (tmp_path / "stark.toml").is_file()
+
+
 async def test_inputs_are_captured_from_a_script_that_is_offered(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -87,7 +87,7 @@ async def _run(server: StarkServer, path: str, qualname: str, script: str) -> No
     from stark_lsp.evaluation.environment import worker_environment
     from stark_lsp.evaluation.lookup import find_interpreter
     from stark_lsp.runs.capture import capture as captured
-    from stark_lsp.runs.capture import keep
+    from stark_lsp.runs.capture import keep, overruled
 
     folder = settings_folder(server, path)
     options = configuration_of(server, path).run_options(folder)
@@ -114,11 +114,17 @@ async def _run(server: StarkServer, path: str, qualname: str, script: str) -> No
     if not made.toml:
         raise BadInput(f"{made.said}, but a table cannot say it: {made.why}.", cure=by_hand(path, qualname))
     await asyncio.to_thread(keep, made)
-    server.say(f"STARK: {made.said}. The inputs of {qualname} are in {os.path.basename(made.toml)}.")
+    table = os.path.basename(made.toml)
     for document in server.documents.all():
         document.reread()
     here = server.documents.at(path)
-    if here is not None and (lines := failed_functions(here.text, path, qualname)) is not None:
+    lines = failed_functions(here.text, path, qualname) if here is not None else None
+    why_not = overruled(path, here.text, qualname) if here is not None and lines is None else ""
+    if why_not:
+        server.say(f"STARK: {made.said}. A table for {qualname} is in {table}, but {why_not}", warning=True)
+    else:
+        server.say(f"STARK: {made.said}. The inputs of {qualname} are in {table}.")
+    if here is not None and lines is not None:
         # They would come before the table.
         edit = replacement(here.uri, here.version, lines, "", server.facts)
         await server.apply(edit, f"Take out the inputs of {qualname} that do not run")
