@@ -80,6 +80,8 @@ async def capture(
     said = f"Recorded from {os.path.basename(script)}: {times}, {mode} mode, {_device(call)}"
     if call["autocast"]:
         said += f", under autocast to {call['autocast']}"
+    if call["unknown"]:
+        said += f"; calls that cannot be described: {call['unknown']}"
     toml, header = _place(path)
     before = toml.read_bytes().decode("utf-8") if toml.is_file() else None
     name = f"{Path(os.path.relpath(path, toml.parent)).as_posix()}::{qualname}"

@@ -150,6 +150,43 @@ def test_functions_that_come_before_a_captured_table_are_told(tmp_path: Path) ->
     assert "shape = [3]" in (tmp_path / "stark.toml").read_text()
 
 
+STRANGE = """import sys
+import torch
+from model import Net
+
+net = Net(16)
+if sys.argv[1] == "compile":
+    whole = torch.compile(torch.nn.Sequential(net))
+    whole(torch.rand(3, 5, 16))
+elif sys.argv[1] == "trace":
+    torch.jit.trace(net, torch.rand(3, 5, 16))
+elif sys.argv[1] == "sharded":
+    Net.state_dict = None
+    net(torch.rand(3, 5, 16))
+else:
+    for _ in range(2):
+        torch.vmap(net)(torch.rand(2, 3, 5, 16))
+    if sys.argv[1] == "both":
+        net(torch.rand(3, 5, 16))
+print("the end")
+"""
+
+
+@pytest.mark.parametrize("way", ["compile", "trace", "sharded", "vmap", "both"])
+def test_calls_that_torch_looks_at_end_no_script(way: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "use.py").write_text(STRANGE)
+    last = ("--python", sys.executable, "--", way)
+    done = command(tmp_path, "capture", "use.py", "--class", "model.py::Net", *last)
+    assert done.returncode == 0, done.stderr
+    assert "the end" in done.stderr
+    assert ("calls that cannot be described: 2" in done.stdout) == (way in ("vmap", "both"))
+    if way == "vmap":
+        assert "argument 1 is a Tensor that cannot be described (RuntimeError: vmap: " in done.stdout
+    else:
+        assert "shape = [3, 5, 16]" in (tmp_path / "stark.toml").read_text()
+
+
 def test_no_secret_is_captured(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Module):\n"

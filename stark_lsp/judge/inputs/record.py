@@ -25,6 +25,8 @@ NOTED = 1000
 """Calls that are told apart at most."""
 LONGEST = 1000
 """Characters and items of a plain value at most."""
+UNKNOWN = "cannot be described"
+"""Stands where a value raises while it is looked at."""
 
 
 class Enough(BaseException):
@@ -35,6 +37,7 @@ def main(out: str, wanted: str, calls: str, script: str, *arguments: str) -> Non
     """Run the script that the arguments name."""
     sys.argv[:] = [script, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")  # else what is compiled makes its calls unseen
     recorder = Recorder(wanted, int(calls), script)
     recorder.install()
     sys.excepthook = _told
@@ -154,9 +157,11 @@ class Recorder:
             raise Enough
 
     def told(self) -> dict[str, Any]:
-        """Return what was seen: the calls, the commonest first."""
-        calls = sorted(self._calls.values(), key=lambda call: -int(call["count"]))
-        return {"defined": bool(self._classes), "constructed": len(self._made), "calls": calls[:20]}
+        """Return what was seen: the commonest call, of those that can be described if there are any."""
+        seen = sorted(self._calls.items(), key=lambda one: (UNKNOWN in one[0], -int(one[1]["count"])))
+        unknown = sum(call["count"] for form, call in seen if UNKNOWN in form)
+        calls = [{**call, "unknown": unknown} for _, call in seen[:1]]
+        return {"defined": bool(self._classes), "constructed": len(self._made), "calls": calls}
 
 
 def autocast() -> str:
@@ -171,7 +176,10 @@ def converted_to(module: Any) -> str:
     """Return the dtype of all floating-point weights, empty where there are none or several."""
     import torch
 
-    state = [value for value in module.state_dict().values() if isinstance(value, torch.Tensor)]
+    try:
+        state = [value for value in module.state_dict().values() if isinstance(value, torch.Tensor)]
+    except Exception:  # noqa: BLE001 - a class of the user's own, or FSDP amid a call; parameters are the most of it
+        state = list(module.parameters())
     found = {str(value.dtype).replace("torch.", "") for value in state if value.dtype.is_floating_point}
     return found.pop() if len(found) == 1 else ""
 
@@ -219,6 +227,14 @@ def describe(value: Any, hidden: bool = False, depth: int = 0) -> dict[str, Any]
     hidden
         Whether it goes by the name of a secret.
     """
+    try:
+        return _described(value, hidden, depth)
+    except Exception as error:  # noqa: BLE001 - whatever torch's modes and classes of the user raise; it is told there
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return {"other": f"a {type(value).__qualname__} that {UNKNOWN} ({said})"}
+
+
+def _described(value: Any, hidden: bool, depth: int) -> dict[str, Any]:
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -259,7 +275,7 @@ def _tensor(value: Any) -> dict[str, Any]:
     import torch
 
     found: dict[str, Any] = {
-        "shape": list(value.shape),
+        "shape": [int(size) for size in value.shape],  # while it is traced, a size is a tensor,
         "dtype": str(value.dtype).replace("torch.", ""),
         "device": value.device.type,
     }
