@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
+import sys
 from pathlib import Path
 
 from stark_lsp.cli.terminal import documents
+from stark_lsp.cli.terminal.driver import until_stopped
 from stark_lsp.core.errors import BadInput
 from stark_lsp.evaluation.lookup import find_interpreter
 from stark_lsp.evaluation.recording import CALLS
@@ -55,7 +56,11 @@ def run(args: argparse.Namespace) -> int:
             cure="Write --class package.module:Class, or --class file.py::Class.",
         )
     found = find_interpreter(args.python, args.script, (os.getcwd(),))
-    made = asyncio.run(capture(args.script, args.passed_on, args.wanted, interpreter=found.path, calls=args.calls))
+    outcome = until_stopped(capture(args.script, args.passed_on, args.wanted, interpreter=found.path, calls=args.calls))
+    made = outcome.value
+    if made is None:
+        print("Stopped. Nothing was recorded.", file=sys.stderr)
+        return 128 + (outcome.signal or 0)
     if not made.toml:
         print(f"{made.said}. A table cannot say this: {made.why}. Put this into {made.path} and check it:\n")
         print(made.code)

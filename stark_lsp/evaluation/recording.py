@@ -75,12 +75,15 @@ async def record(
         except OSError as error:
             raise BadInput(f"{interpreter} cannot be run: {error.strerror or error}.") from error
         tail: list[str] = []
+        code, stopped = 0, None
         try:
             if process.stdout is not None and log is not None:
                 async for line in _lines(process.stdout):
                     tail = [*tail[-20:], line]
                     log(line)
             code = await process.wait()
+        except asyncio.CancelledError as error:  # what was seen until then is good
+            stopped = error
         finally:
             if process.returncode is None:
                 await asyncio.to_thread(kill_tree, process.pid)
@@ -91,6 +94,8 @@ async def record(
                 found = json.load(file)
     if found["calls"]:
         return dict(found["calls"][0])
+    if stopped is not None:
+        raise stopped
     last = next((line for line in reversed(tail) if line.strip()), "")
     ended = f" The script ended with exit code {code}{f': {last}' if last else ''}." if code else ""
     if found.get("constructed"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import stark
+from cli_cases import begin, stark
 
 MODEL = """import torch
 from dataclasses import dataclass
@@ -185,6 +185,47 @@ def test_calls_that_torch_looks_at_end_no_script(way: str, tmp_path: Path) -> No
         assert "argument 1 is a Tensor that cannot be described (RuntimeError: vmap: " in done.stdout
     else:
         assert "shape = [3, 5, 16]" in (tmp_path / "stark.toml").read_text()
+
+
+STUBBORN = """import os
+import signal
+import sys
+import threading
+import time
+import torch
+from model import Net
+
+net = Net(16)
+if sys.argv[1] == "holds":
+    threading.Thread(target=time.sleep, args=(600,)).start()
+try:
+    for step in range(12 if sys.argv[1] == "holds" else 2):
+        try:
+            net(torch.rand(3, 5, 16))
+        except:
+            print("held")
+    if sys.argv[1] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.killpg(0, signal.SIGINT)
+    time.sleep(600)
+finally:
+    open("saved", "w").close()
+"""
+
+
+@pytest.mark.parametrize(("way", "calls"), [("holds", 8), ("dies", 2), ("is interrupted", 2)])
+def test_what_was_captured_is_kept_however_a_script_ends(way: str, calls: int, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "train.py").write_text(STUBBORN)
+    last = ("--class", "model.py::Net", "--python", sys.executable, "--", way)
+    running = begin("capture", "train.py", *last, state=tmp_path / "state", cwd=tmp_path)
+    said, told = running.communicate(timeout=60)
+    assert running.returncode == 0, told
+    assert f"Recorded from train.py: {calls} calls" in said
+    assert "held" not in told
+    assert not (tmp_path / "saved").exists(), "what would be saved then is not trained"
+    assert (tmp_path / "stark.toml").is_file()
 
 
 def test_no_secret_is_captured(tmp_path: Path) -> None:

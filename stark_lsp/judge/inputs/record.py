@@ -1,8 +1,8 @@
 """Run a script and note what a class is constructed and called with.
 
 Started as `<python> …/judge/__main__.py record OUT CLASS CALLS SCRIPT [ARGUMENT…]`. CLASS is `package.module:Class`, or
-`file.py::Class`. After CALLS calls of the class the script is stopped (0 lets it run to its end). OUT is written as
-JSON whatever becomes of the script.
+`file.py::Class`. After CALLS calls of the class the process is ended (0 lets it run to its end). OUT is written as JSON
+at calls already, whatever becomes of the script.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import functools
 import inspect
 import json
 import math
+import multiprocessing
 import os
 import runpy
 import sys
+import threading
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
@@ -29,25 +31,19 @@ UNKNOWN = "cannot be described"
 """Stands where a value raises while it is looked at."""
 
 
-class Enough(BaseException):
-    """Stops the script; no `except Exception` holds it."""
-
-
 def main(out: str, wanted: str, calls: str, script: str, *arguments: str) -> None:
     """Run the script that the arguments name."""
     sys.argv[:] = [script, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")  # else what is compiled makes its calls unseen
-    recorder = Recorder(wanted, int(calls), script)
+    recorder = Recorder(wanted, int(calls), script, out)
     recorder.install()
     sys.excepthook = _told
     try:
         runpy.run_path(script, run_name="__main__")
-    except Enough:
-        pass
     finally:
-        with open(out, "w", encoding="utf-8") as file:
-            json.dump(recorder.told(), file)
+        with recorder._lock:  # threads may go on
+            recorder.write()
 
 
 def _told(kind: Any, error: BaseException, trace: Any) -> None:
@@ -74,9 +70,11 @@ class Recorder:
         Calls after which the script is stopped; 0 for never.
     script
         The script, whose own classes belong to `__main__`.
+    out
+        The file to write.
     """
 
-    def __init__(self, wanted: str, limit: int, script: str) -> None:
+    def __init__(self, wanted: str, limit: int, script: str, out: str) -> None:
         file, double, name = wanted.partition("::")
         self._file = os.path.realpath(file) if double else ""
         self._module, _, single = ("", "", "") if double else wanted.rpartition(":")
@@ -89,6 +87,8 @@ class Recorder:
         """Descriptions of what instances were constructed with, and the instances, so that no id is used again."""
         self._calls: dict[str, dict[str, Any]] = {}
         self._count = 0
+        self._out = out
+        self._lock = threading.RLock()
 
     def install(self) -> None:
         """See every class of modules that is defined from now on, and every call of one."""
@@ -104,7 +104,8 @@ class Recorder:
 
         def called(self: Any, *args: Any, **kwargs: Any) -> Any:
             if type(self) in recorder._classes:
-                recorder._note(self, args, kwargs)
+                with recorder._lock:
+                    recorder._note(self, args, kwargs)
             return plain_call(self, *args, **kwargs)
 
         watching: Any = module
@@ -153,15 +154,31 @@ class Recorder:
             known = self._calls.setdefault(json.dumps(_form(call)), {**call, "count": 0})
             known["count"] += 1
             _widen(known, call)
+            if known["count"] == 1 or self._count <= NOTED:
+                self.write()
         if self._limit and self._count >= self._limit:
-            raise Enough
+            self._end()
 
-    def told(self) -> dict[str, Any]:
-        """Return what was seen: the commonest call, of those that can be described if there are any."""
+    def _end(self) -> None:
+        """End the process at once: no `except` holds it, no `finally` saves half-trained weights, no thread goes on."""
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for child in multiprocessing.active_children():  # workers of data loaders, say
+                child.terminate()
+        finally:
+            os._exit(0)
+
+    def write(self) -> None:
+        """Write what was seen: the commonest call, of those that can be described if there are any."""
         seen = sorted(self._calls.items(), key=lambda one: (UNKNOWN in one[0], -int(one[1]["count"])))
         unknown = sum(call["count"] for form, call in seen if UNKNOWN in form)
         calls = [{**call, "unknown": unknown} for _, call in seen[:1]]
-        return {"defined": bool(self._classes), "constructed": len(self._made), "calls": calls}
+        told = {"defined": bool(self._classes), "constructed": len(self._made), "calls": calls}
+        scratch = f"{self._out}.{os.getpid()}"
+        with open(scratch, "w", encoding="utf-8") as file:
+            json.dump(told, file)
+        os.replace(scratch, self._out)
 
 
 def autocast() -> str:
