@@ -98,17 +98,17 @@ async def record(
         raise stopped
     last = next((line for line in reversed(tail) if line.strip()), "")
     ended = f" The script ended with exit code {code}{f': {last}' if last else ''}." if code else ""
+    cure = "Run one that does."
     if found.get("constructed"):
-        raise BadInput(
-            f"The script makes a {wanted} and never calls it.{ended}", path=script, cure="Run one that does."
-        )
-    if found.get("defined"):
-        raise BadInput(f"The script never makes a {wanted}.{ended}", path=script, cure="Run one that does.")
-    raise BadInput(
-        f"The script never comes to the class {wanted}.{ended}",
-        path=script,
-        cure="Name it as it is imported, package.module:Class, or as file.py::Class.",
-    )
+        what = f"makes a {wanted} and never calls it"
+    elif found.get("defined"):
+        what = f"never makes a {wanted}"
+    else:
+        what = f"never comes to the class {wanted}"
+        cure = "Name it as it is imported, package.module:Class, or as file.py::Class."
+    if code:
+        cure = "Mend the script, or what is passed to it."
+    raise BadInput(f"The script {what}.{ended}", path=script, cure=cure)
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:

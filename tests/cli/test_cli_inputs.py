@@ -187,6 +187,20 @@ def test_calls_that_torch_looks_at_end_no_script(way: str, tmp_path: Path) -> No
         assert "shape = [3, 5, 16]" in (tmp_path / "stark.toml").read_text()
 
 
+def test_a_class_is_found_by_the_name_that_a_package_gives_it(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "inner.py").write_text(MODEL)
+    (tmp_path / "pkg" / "__init__.py").write_text("from .inner import Net\n")
+    (tmp_path / "other.py").write_text("import torch\n\n\nclass Net(torch.nn.Linear): ...\n")
+    (tmp_path / "use.py").write_text(
+        "import other\nimport torch\nfrom pkg import Net\n\n"
+        "for _ in range(9):\n    other.Net(2, 2)(torch.ones(2))\nNet(16)(torch.rand(3, 5, 16))\n"
+    )
+    done = command(tmp_path, "capture", "use.py", "--class", "pkg:Net", "--python", sys.executable)
+    assert "Recorded from use.py: 1 call," in done.stdout, done.stderr
+    assert 'class = "inner.py::Net"' in (tmp_path / "pkg" / "stark.toml").read_text()
+
+
 STUBBORN = """import os
 import signal
 import sys
@@ -257,6 +271,7 @@ def test_a_script_that_does_not_call_the_class_is_said_so(tmp_path: Path) -> Non
     done = command(tmp_path, "capture", "train.py", "--class", "model:Net", "--python", sys.executable)
     assert done.returncode == 2
     assert "makes a model:Net and never calls it" in done.stderr
+    assert "exit code 3. Mend the script, or what is passed to it." in done.stderr
 
 
 def test_a_script_that_fails_shows_its_own_frames(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Recorder:
         self._limit = limit
         self._script = os.path.realpath(script)
         self._classes: dict[type, str] = {}
-        """The classes that were found, with their files."""
+        """The classes of that name, with their files."""
         self._made: dict[int, tuple[Any, Any]] = {}
         """Descriptions of what instances were constructed with, and the instances, so that no id is used again."""
         self._calls: dict[str, dict[str, Any]] = {}
@@ -99,11 +99,11 @@ class Recorder:
 
         def defined(cls: Any, /, **kwargs: Any) -> None:
             super(module, cls).__init_subclass__(**kwargs)
-            if recorder._matches(cls):
+            if cls.__qualname__ == recorder._qualname:
                 recorder._watch(cls)
 
         def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if type(self) in recorder._classes:
+            if recorder._matches(type(self)):
                 with recorder._lock:
                     recorder._note(self, args, kwargs)
             return plain_call(self, *args, **kwargs)
@@ -111,18 +111,22 @@ class Recorder:
         watching: Any = module
         watching.__init_subclass__ = classmethod(defined)
         module.__call__ = called
-        for name in {self._module} & set(sys.modules):
-            found = getattr(sys.modules[name], self._qualname, None)
-            if isinstance(found, type) and issubclass(found, module):
-                self._watch(found)  # torch's own classes are there already
+        found = getattr(sys.modules.get(self._module), self._qualname, None)
+        if isinstance(found, type) and issubclass(found, module):
+            self._watch(found)  # torch's own classes are there already
 
     def _matches(self, cls: type) -> bool:
-        if cls.__qualname__ != self._qualname:
+        """Whether a class is the wanted one; a module that re-exports it binds it only after it is defined."""
+        if cls not in self._classes:
             return False
-        if not self._file:
-            stem = os.path.splitext(os.path.basename(self._script))[0]
-            return cls.__module__ == self._module or (cls.__module__ == "__main__" and self._module in (stem, ""))
-        return _file_of(cls, self._script) == self._file
+        if self._file:
+            return self._classes[cls] == self._file
+        stem = os.path.splitext(os.path.basename(self._script))[0]
+        return (
+            cls.__module__ == self._module
+            or (cls.__module__ == "__main__" and self._module in (stem, ""))
+            or getattr(sys.modules.get(self._module), self._qualname, None) is cls
+        )
 
     def _watch(self, cls: Any) -> None:
         self._classes[cls] = _file_of(cls, self._script)
@@ -174,7 +178,11 @@ class Recorder:
         seen = sorted(self._calls.items(), key=lambda one: (UNKNOWN in one[0], -int(one[1]["count"])))
         unknown = sum(call["count"] for form, call in seen if UNKNOWN in form)
         calls = [{**call, "unknown": unknown} for _, call in seen[:1]]
-        told = {"defined": bool(self._classes), "constructed": len(self._made), "calls": calls}
+        told = {
+            "defined": any(map(self._matches, self._classes)),
+            "constructed": any(self._matches(type(made)) for _, made in self._made.values()),
+            "calls": calls,
+        }
         scratch = f"{self._out}.{os.getpid()}"
         with open(scratch, "w", encoding="utf-8") as file:
             json.dump(told, file)
