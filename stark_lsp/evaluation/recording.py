@@ -100,7 +100,7 @@ async def record(
     ended = f" The script ended with exit code {code}{f': {last}' if last else ''}." if code else ""
     cure = "Run one that does."
     if found.get("constructed"):
-        what = f"makes a {wanted} and never calls it"
+        what = f"makes a {wanted} and never calls it without an error"
     elif found.get("defined"):
         what = f"never makes a {wanted}"
     else:

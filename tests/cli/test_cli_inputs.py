@@ -201,6 +201,16 @@ def test_a_class_is_found_by_the_name_that_a_package_gives_it(tmp_path: Path) ->
     assert 'class = "inner.py::Net"' in (tmp_path / "pkg" / "stark.toml").read_text()
 
 
+def test_a_call_that_raises_is_not_what_a_class_is_called_with(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "use.py").write_text("import torch\nfrom model import Net\nNet(16)(torch.rand(3, 5, 17))\n")
+    done = command(tmp_path, "capture", "use.py", "--class", "model.py::Net", "--python", sys.executable)
+    assert done.returncode == 2
+    assert "makes a model.py::Net and never calls it without an error." in done.stderr
+    assert "record.py" not in done.stderr
+    assert not (tmp_path / "stark.toml").exists()
+
+
 STUBBORN = """import os
 import signal
 import sys

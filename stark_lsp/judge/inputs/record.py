@@ -103,10 +103,13 @@ class Recorder:
                 recorder._watch(cls)
 
         def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if recorder._matches(type(self)):
-                with recorder._lock:
-                    recorder._note(self, args, kwargs)
-            return plain_call(self, *args, **kwargs)
+            if not recorder._matches(type(self)):
+                return plain_call(self, *args, **kwargs)
+            call = recorder._described(self, args, kwargs)  # before it, as it may change them
+            result = plain_call(self, *args, **kwargs)
+            with recorder._lock:
+                recorder._note(call)
+            return result
 
         watching: Any = module
         watching.__init_subclass__ = classmethod(defined)
@@ -141,20 +144,23 @@ class Recorder:
 
         cls.__init__ = init
 
-    def _note(self, module: Any, args: Any, kwargs: Any) -> None:
+    def _described(self, module: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+        home = type(module).__module__
+        return {
+            **_passed(type(module).forward, args, _named(kwargs, type(module).forward)),
+            "module": home,
+            "torch": getattr(sys.modules.get(home), "torch", None) is sys.modules["torch"],
+            "training": bool(module.training),
+            "dtype": converted_to(module),
+            "autocast": autocast(),
+            "init": self._made.get(id(module), (None, None))[0],
+            "file": self._classes[type(module)],
+        }
+
+    def _note(self, call: dict[str, Any]) -> None:
+        """Note a call that returned."""
         self._count += 1
         if len(self._calls) < NOTED:
-            home = type(module).__module__
-            call = {
-                **_passed(type(module).forward, args, _named(kwargs, type(module).forward)),
-                "module": home,
-                "torch": getattr(sys.modules.get(home), "torch", None) is sys.modules["torch"],
-                "training": bool(module.training),
-                "dtype": converted_to(module),
-                "autocast": autocast(),
-                "init": self._made.get(id(module), (None, None))[0],
-                "file": self._classes[type(module)],
-            }
             known = self._calls.setdefault(json.dumps(_form(call)), {**call, "count": 0})
             known["count"] += 1
             _widen(known, call)
