@@ -211,6 +211,19 @@ def test_a_call_that_raises_is_not_what_a_class_is_called_with(tmp_path: Path) -
     assert not (tmp_path / "stark.toml").exists()
 
 
+@pytest.mark.parametrize(("filled", "low"), [("float('-inf')", "-inf"), ("torch.finfo(torch.float32).min", "-3.4")])
+def test_a_mask_does_not_become_random_numbers(filled: str, low: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "use.py").write_text(
+        "import torch\nfrom model import Net\n\n"
+        f"Net(16)(torch.rand(3, 5, 16), mask=torch.full((5, 5), {filled}).triu(1))\n"
+    )
+    done = command(tmp_path, "capture", "use.py", "--class", "model.py::Net", "--python", sys.executable)
+    said = f"the argument mask is a float32 tensor of shape [5, 5] that masks, holding {low}"
+    assert f"A table cannot say this: {said}" in done.stdout
+    assert '"mask": ...}' in done.stdout
+
+
 STUBBORN = """import os
 import signal
 import sys

@@ -306,7 +306,7 @@ def _tensor(value: Any) -> dict[str, Any]:
     import torch
 
     found: dict[str, Any] = {
-        "shape": [int(size) for size in value.shape],  # while it is traced, a size is a tensor,
+        "shape": [int(size) for size in value.shape],  # while it is traced, a size is a tensor
         "dtype": str(value.dtype).replace("torch.", ""),
         "device": value.device.type,
     }
@@ -316,6 +316,8 @@ def _tensor(value: Any) -> dict[str, Any]:
         if value.layout is torch.strided and value.numel() and not value.is_complex() and not value.is_meta:
             low, high = value.detach().aminmax() if value.dtype is not torch.bool else (value.all(), value.any())
             low, high = low.item(), high.item()
+            if value.dtype.is_floating_point and low <= torch.finfo(value.dtype).min:
+                return {"other": f"a {found['dtype']} tensor of shape {found['shape']} that masks, holding {low}"}
             if math.isfinite(low) and math.isfinite(high):
                 found["low"], found["high"] = low, high
     return {"tensor": found}
