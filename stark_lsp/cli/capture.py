@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"\nAnd this into {made.beside_in}, which says how the class is used:\n\n{made.beside}")
         return 0
     if args.print:
-        print(made.after)
+        print(made.table, end="")
         return 0
     keep(made)
     why_not = overruled(made.path, documents.read(Path(made.path)).text, made.qualname)

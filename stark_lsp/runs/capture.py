@@ -33,6 +33,8 @@ class Captured:
     """That file's text; None if there is none yet."""
     after: str
     """Its text with the table."""
+    table: str
+    """The table alone."""
     code: str
     """Functions for the class's file, where a table cannot say it."""
     why: str = ""
@@ -90,10 +92,10 @@ async def capture(
     except NoTable as error:
         code = functions(qualname, f"_for_{qualname.replace('.', '_')}", call, f"{said}.")
         return Captured(
-            path, qualname, said, "", None, "", code, str(error), table_beside(header, name, call), str(toml)
+            path, qualname, said, "", None, "", "", code, str(error), table_beside(header, name, call), str(toml)
         )
     return Captured(
-        path, qualname, said, str(toml), before, with_table(before or "", header, name, table, str(toml)), ""
+        path, qualname, said, str(toml), before, with_table(before or "", header, name, table, str(toml)), table, ""
     )
 
 

@@ -86,6 +86,10 @@ def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) 
     assert 'class = "model.py::Net"\ninit_args = [16]\ninit_kwargs = {scale = 2.0}\ndtype = "bfloat16"\n' in text
     assert 'shape = [3, 5, 16], dtype = "bfloat16", kind = "rand"' in text
     assert "mask" not in text, "an argument that is None as by default is left out"
+    printing = ("--print", "--python", sys.executable, "--", "50")
+    printed = command(tmp_path, "capture", "train.py", "--class", "model:Net", *printing)
+    assert printed.stdout.splitlines()[0] == text.splitlines()[2], "the table begins with its comment"
+    assert printed.stdout.count("\n") == text.count("\n") - 2, "and nothing else is printed"
     last = ("--calls", "0", "--python", sys.executable, "--", "3")
     whole = command(tmp_path, "capture", "train.py", "--class", "model.py::Whole", *last)
     assert whole.returncode == 0, whole.stderr
