@@ -102,8 +102,19 @@ def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) 
 
 
 ODD = """import enum
+from dataclasses import dataclass, field
 
 from torch import nn
+
+
+@dataclass
+class Config:
+    scale: float = 1.0
+    half: float = field(init=False)
+
+    def __post_init__(self):
+        self.half = self.scale / 2
+        self.seen = True
 
 
 class Kind(enum.Enum):
@@ -112,19 +123,21 @@ class Kind(enum.Enum):
 
 
 class Odd(nn.Module):
-    def __init__(self, args, kind):
+    def __init__(self, args, kind, config):
         super().__init__()
         self.width, self.kind = args.width, kind
+        self.half = config.half
 
     def forward(self, x, *, scale=1.0, bias):
         assert self.kind is Kind.SECOND
-        return x[:, : self.width] * scale + bias
+        return x[:, : self.width] * scale * self.half + bias
 """
 ODD_SCRIPT = """import argparse
 import torch
-from odd import Kind, Odd
+from odd import Config, Kind, Odd
 
-Odd(argparse.Namespace(width=4), Kind.SECOND)(torch.randn(2, 8), scale=2.0, bias=torch.ones(4))
+odd = Odd(argparse.Namespace(width=4), Kind.SECOND, Config(3.0))
+odd(torch.randn(2, 8), scale=2.0, bias=torch.ones(4))
 """
 
 
@@ -134,7 +147,8 @@ def test_functions_that_are_captured_run(tmp_path: Path) -> None:
     done = command(tmp_path, "capture", "use.py", "--class", "odd.py::Odd", "--python", sys.executable)
     assert done.returncode == 0, done.stderr
     spaces: dict[str, Any] = {"__name__": "odd"}
-    exec(ODD + done.stdout.partition("check it:\n")[2], spaces)
+    whole = ODD + done.stdout.partition("check it:\n")[2]
+    exec(compile(whole, "odd.py", "exec", dont_inherit=True), spaces)
     module = spaces["Odd"](*spaces["get_init_inputs_for_Odd"]())
     inputs = spaces["get_inputs_for_Odd"]()
     assert list(inputs) == ["x", "scale", "bias"]

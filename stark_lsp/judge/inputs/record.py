@@ -7,6 +7,7 @@ at calls already, whatever becomes of the script.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import inspect
@@ -289,7 +290,10 @@ def _described(value: Any, hidden: bool, depth: int) -> dict[str, Any]:
         return {"other": f"the class {value.__qualname__}"}
     opaque = isinstance(value, (torch.nn.Module, enum.Enum)) or callable(value) or "<" in kind.__qualname__
     if depth < 8 and not opaque and hasattr(value, "__dict__"):
-        fields = {name: one for name, one in vars(value).items() if not name.startswith("_")}
+        if dataclasses.is_dataclass(value):  # its constructor takes no more
+            fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
+        else:
+            fields = {name: one for name, one in vars(value).items() if not name.startswith("_")}
         return {
             "object": kind.__qualname__,
             "module": kind.__module__,
