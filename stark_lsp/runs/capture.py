@@ -85,7 +85,7 @@ async def capture(
     if call["unknown"]:
         said += f"; calls that cannot be described: {call['unknown']}"
     toml, header = _place(path)
-    before = toml.read_bytes().decode("utf-8") if toml.is_file() else None
+    before = _text(toml)
     name = f"{Path(os.path.relpath(path, toml.parent)).as_posix()}::{qualname}"
     try:
         table = input_table(header, name, call, f"{said}.")
@@ -112,6 +112,13 @@ def _place(path: str) -> tuple[Path, str]:
     return Path(path).parent / "stark.toml", "stark.input"
 
 
+def _text(toml: Path) -> str | None:
+    try:
+        return toml.read_bytes().decode("utf-8") if toml.is_file() else None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"is not UTF-8: {error}.", cure="Save it as UTF-8, as TOML must be.", path=str(toml)) from error
+
+
 def keep(captured: Captured) -> None:
     """Write the table.
 
@@ -122,8 +129,7 @@ def keep(captured: Captured) -> None:
     """
     target = Path(captured.toml)
     try:
-        now = target.read_bytes().decode("utf-8") if target.is_file() else None
-        if now != captured.before:
+        if _text(target) != captured.before:
             raise BadInput("The file changed meanwhile, and was left alone.", path=captured.toml, cure="Try again.")
         scratch = target.with_name(f".{target.name}.stark")
         scratch.write_bytes(captured.after.encode("utf-8"))

@@ -242,6 +242,17 @@ def test_a_mask_does_not_become_random_numbers(filled: str, low: str, tmp_path: 
     assert '"mask": ...}' in done.stdout
 
 
+def test_settings_that_are_not_utf_8_are_said_so(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "pyproject.toml").write_bytes("# für\n".encode("latin-1"))
+    (tmp_path / "use.py").write_text("import torch\nfrom model import Net\nNet(16)(torch.rand(3, 5, 16))\n")
+    done = command(tmp_path, "capture", "use.py", "--class", "model.py::Net", "--python", sys.executable)
+    assert done.returncode == 2
+    assert "pyproject.toml: is not UTF-8: " in done.stderr.replace("\n", " ")
+    assert "Save it as UTF-8, as TOML must be." in done.stderr
+    assert (tmp_path / "pyproject.toml").read_bytes() == b"# f\xfcr\n"
+
+
 STUBBORN = """import os
 import signal
 import sys
