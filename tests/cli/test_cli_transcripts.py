@@ -10,7 +10,9 @@ import pytest
 from cli_cases import CHAIN, here, stark, write
 from cli_stored import stored_run
 
+from stark_lsp.core.run import Run
 from stark_lsp.core.status import Decision
+from stark_lsp.core.verdict import Reference
 from stark_lsp.store import RunStore, transcripts
 
 Place = tuple[Path, Path]
@@ -37,13 +39,20 @@ def test_a_run_goes_to_another_machine_and_is_applied_there(
     assert "Taken in as run 1f3a77c0." in taken.stdout
     ours, theirs = RunStore(state / "runs.sqlite3"), RunStore(other / "runs.sqlite3")
     whole = transcripts.collect(ours, "1f3a77c0")
-    # It may come from anyone, so no editor offers it by itself.
-    imported = replace(whole, run=replace(whole.run, decision=Decision.KEPT))
+    # It may come from anyone, so no editor offers it by itself, and nothing beside its interpreter is run.
+    imported = replace(whole, run=replace(whole.run, decision=Decision.KEPT, reference=nowhere(whole.run)))
     assert transcripts.collect(theirs, "1f3a77c0") == imported
     shown = here(capsys, "runs", "show", "1f3a", state=other, cwd=path.parent)
     assert "2.00x" in shown.stdout
     assert here(capsys, "runs", "apply", "1f3a", state=other).returncode == 0
     assert "class ModelNew(nn.Module):" in path.read_text()
+
+
+def nowhere(run: Run) -> Reference | None:
+    """Return the reference of a run without the place of its interpreter."""
+    if run.reference is None:
+        return None
+    return replace(run.reference, environment=replace(run.reference.environment, interpreter="python"))
 
 
 def test_a_second_import_gets_an_id_of_its_own(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +65,7 @@ def test_a_second_import_gets_an_id_of_its_own(place: Place, capsys: pytest.Capt
     second, first = RunStore(state / "runs.sqlite3").list()
     assert second.id != first.id
     assert second.id in done.stdout
-    assert replace(second, id=first.id, decision=first.decision) == first
+    assert replace(second, id=first.id, decision=first.decision) == replace(first, reference=nowhere(first))
 
 
 def test_without_a_file_it_goes_to_standard_output(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
