@@ -310,11 +310,12 @@ def beside(tree: ast.Module, library: str) -> tuple[str, Callable[[str], str]]:
 
 
 def _definitions(tree: ast.Module) -> dict[str, ast.stmt]:
-    """Return functions, classes and constants of a file by name."""
+    """Return functions, classes and constants of a file by name, and other statements by what they say."""
     found: dict[str, ast.stmt] = {}
     for one in tree.body:
-        bound = [one.name] if isinstance(one, (ast.FunctionDef, ast.ClassDef)) else []
+        inside = one.body if isinstance(one, ast.If) else [one]  # `if triton is not None:`
+        bound = [each.name for each in inside if isinstance(each, (ast.FunctionDef, ast.ClassDef))]
         if isinstance(one, ast.Assign):
             bound = [item.id for target in one.targets for item in ast.walk(target) if isinstance(item, ast.Name)]
-        found |= dict.fromkeys(bound, one)
+        found |= dict.fromkeys(bound or [ast.unparse(one)], one)
     return found

@@ -16,6 +16,7 @@ from stark_lsp.core.status import WriteMode
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.judge.analysis import analyze, inductor
 from stark_lsp.playbook.inductor.proposal import AsCompiled
+from stark_lsp.playbook.source import beside
 from stark_lsp.proposals.call_sites import accepted_class, own_sites
 from stark_lsp.proposals.edit import build_edit
 
@@ -110,3 +111,34 @@ def test_a_class_is_recorded_whose_part_has_kernels(tmp_path: Path) -> None:
     model = module.Block(96).eval()
     assert {node["op"] for node in analyze(model, tuple(module.get_inputs_for_Block()), {})["nodes"]} >= {"call"}
     assert type(model.after).forward is not type(model.after)._forward_pytorch
+
+
+ON_GPU = """import importlib.util
+
+triton = None
+if importlib.util.find_spec("triton"):  # only a GPU needs it
+    import triton
+
+if triton is not None:
+    @made
+    def fused_0(x):
+        return x + 1
+
+
+def run_one(x):
+    return fused_0(x)
+"""
+
+
+def test_kernels_for_a_gpu_have_names_of_their_own() -> None:
+    """They stand in an `if`, which was not looked into: of two of one name both classes launched the later."""
+    other = ON_GPU.replace("x + 1", "x + 2").replace("run_one", "run_other")
+    text, renamed = beside(ast.parse(ON_GPU), other)
+    there = {"triton": object(), "made": lambda kernel: kernel}
+    exec(f"{ON_GPU}{text}".replace('find_spec("triton")', 'find_spec("no such")').replace("= None", "= 1"), there)
+    assert (there["run_one"](1), there["run_other"](1)) == (2, 3)
+    assert renamed("fused_0[(8,)](x)") != "fused_0[(8,)](x)"
+    assert "import triton" not in text
+    text, renamed = beside(ast.parse(ON_GPU), ON_GPU)
+    assert not text.strip()
+    assert renamed("fused_0[(8,)](x)") == "fused_0[(8,)](x)"
