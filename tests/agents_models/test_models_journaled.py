@@ -12,7 +12,7 @@ from stark_lsp.agents.models.prices import Price, Prices
 from stark_lsp.agents.models.purse import Purse
 from stark_lsp.agents.models.sizes import worst_case
 from stark_lsp.core.conversation import Answer, Exchange, Question, Spend, Usage
-from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.core.errors import BadInput, Fault, NotNow
 from stark_lsp.core.roles import BudgetSpent
 from stark_lsp.core.run import Budget
 from stark_lsp.core.status import ModelRole, StopReason
@@ -136,13 +136,16 @@ async def test_a_cancel_while_the_answer_is_kept_does_not_lose_it(serve: Any, co
 
 class _FullDisk(MemoryJournal):
     async def keep(self, exchange: Exchange) -> None:
-        raise Fault("The disk is full.")
+        raise Fault("The disk is full.", cure="Free some space.", path="runs.sqlite3")
 
 
-async def test_an_answer_that_cannot_be_kept_is_not_used_but_paid(serve: Any, connect: Any) -> None:
+async def test_an_answer_that_cannot_be_kept_is_not_used_but_paid_and_no_further_one_is(
+    serve: Any, connect: Any
+) -> None:
     purse = _purse()
-    with pytest.raises(Fault, match="disk is full"):
+    with pytest.raises(NotNow, match="disk is full") as caught:
         await JournaledModel(connect(serve([WELL])), _FullDisk(), purse).ask(question())
+    assert (caught.value.cure, caught.value.path) == ("Free some space.", "runs.sqlite3")
     assert purse.spend.calls == 1
 
 

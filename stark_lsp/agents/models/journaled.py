@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from stark_lsp.agents.models.metering import MeteredModel
 from stark_lsp.agents.models.purse import Purse, Reservation
 from stark_lsp.core.conversation import Answer, Exchange, Journal, Loss, Model, Question, Remembering, Usage
-from stark_lsp.core.errors import StarkError
+from stark_lsp.core.errors import Fault, NotNow, StarkError
 from stark_lsp.core.status import ModelRole
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,9 @@ class JournaledModel:
         BudgetSpent
             The question could cost more than is left; it was not sent.
         Fault, BadInput
-            As the model does; or the journal cannot be read or written.
+            As the model does; or the journal cannot be read.
+        NotNow
+            The answer cannot be kept: each further one would be paid for and lost, too.
         asyncio.CancelledError
             The run was stopped. An answer that had arrived is in the journal, else what the call has cost.
         """
@@ -99,6 +101,8 @@ class JournaledModel:
         cost = None if cost is None or lost is None else cost + lost
         try:
             await _in_any_case(self._journal.keep(Exchange(question, whole, cost, _now())))
+        except Fault as trouble:
+            raise NotNow(trouble.message, trouble.cure, trouble.path, trouble.line, trouble.details) from trouble
         finally:
             till.settle(answer)
         return whole
@@ -113,7 +117,7 @@ class JournaledModel:
         try:
             await _in_any_case(self._journal.lose(loss))
         except StarkError as trouble:
-            # The error that ended the call goes on; a store that fails will stop the run by itself.
+            # The error that ended the call goes on; a store that fails stops the run at the next answer.
             _log.warning("what a call has cost that ended without an answer could not be kept: %s", trouble)
 
     async def close(self) -> None:
