@@ -18,6 +18,7 @@ from stark_lsp.agents.models.anthropic import AnthropicModel
 from stark_lsp.agents.models.prices import prices_of
 from stark_lsp.agents.models.sdk import installable, missing
 from stark_lsp.agents.models.secret import ANTHROPIC_KEY, ANTHROPIC_TOKEN, OPENAI_KEY
+from stark_lsp.agents.models.service import http_client
 from stark_lsp.cli.checks import isolation, toolchain
 from stark_lsp.cli.checks.health import Check, Health
 from stark_lsp.cli.checks.isolation import Report
@@ -116,6 +117,7 @@ def _model() -> Check:
         told = f"asked at {model.server}, by {found}; its SDK is installed when a run in the editor first needs it"
         return Check("language model", Health.GOOD, told)
     try:
+        _connects()
         known = prices_of("anthropic").of(model.name) is not None
         price = "its price is known" if known else "its price is unknown"
     except StarkError as error:
@@ -132,10 +134,19 @@ def _openai() -> tuple[Check, ...]:
         return ()
     try:
         check("")
+        _connects()
     except StarkError as error:
         return (Check("openai:NAME", Health.ABSENT, error.message, error.cure),)
     key = "a key" if OPENAI_KEY in found else "no key"
     return (Check("openai:NAME", Health.GOOD, f"at {OpenAIModel('').server}, by {' and '.join(found)}; {key} is sent"),)
+
+
+def _connects() -> None:
+    """Raise `BadInput` if the environment names a proxy or certificates that cannot be used."""
+    if not missing("httpx2"):
+        from httpx2 import AsyncClient
+
+        http_client(AsyncClient)
 
 
 def _state() -> Check:

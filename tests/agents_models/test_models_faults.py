@@ -18,6 +18,7 @@ from stark_lsp.core.agent_adjust import adjusted
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.status import StopReason
+from stark_lsp.search.faults import in_full
 
 WELL = replies.tool(PLAN)
 
@@ -114,6 +115,28 @@ async def test_a_server_that_is_not_there_is_a_fault(serve: Any, connect: Any) -
     server.close()
     with pytest.raises(Fault, match="no connection"):
         await model.ask(question())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTPS_PROXY", "socks5://user:PASSWORD@127.0.0.1:9"),
+        ("ALL_PROXY", "socks://user:PASSWORD@127.0.0.1:1080/"),
+        ("HTTPS_PROXY", "http://user:PASSWORD/x@127.0.0.1:1"),
+        ("SSL_CERT_FILE", "/nonexistent.pem"),
+    ],
+)
+async def test_a_proxy_and_certificates_that_cannot_be_used_are_told_without_their_text(
+    serve: Any, connect: Any, chat: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    server = serve([WELL])
+    models = connect(server), chat(server)
+    monkeypatch.setenv(name, value)
+    for model in models:
+        with pytest.raises(BadInput, match="proxy or certificates cannot be used") as caught:
+            await model.ask(question())
+        assert "SSL_CERT_FILE" in caught.value.cure
+        assert "PASSWORD" not in str(caught.value) + in_full(caught.value)
 
 
 async def test_words_of_a_server_are_shown_on_one_short_line(serve: Any, connect: Any) -> None:

@@ -86,6 +86,14 @@ def test_the_key_is_never_shown(lacking: Lacking) -> None:
     assert "word" not in done.stdout
 
 
+def test_a_proxy_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    keys = {"ANTHROPIC_API_KEY": SECRET, "OPENAI_API_KEY": SECRET, "ALL_PROXY": "socks://user:word@127.0.0.1:1080/"}
+    env = {**keys, "PATH": bare_path(tmp_path / "bare", "sh", "env", "true", "uname"), "CXX": ""}
+    done = stark("doctor", "--python", sys.executable, state=tmp_path / "state", env=env)
+    assert done.stdout.count("Check HTTP(S)_PROXY") == 2
+    assert "word" not in done.stdout + done.stderr
+
+
 def test_a_state_directory_that_cannot_be_used_is_told(lacking: Lacking) -> None:
     done, state = lacking
     assert done.returncode == 1

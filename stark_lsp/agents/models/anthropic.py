@@ -18,7 +18,7 @@ from stark_lsp.agents.models.failures import ANTHROPIC
 from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.secret import ANTHROPIC_TOKEN, Secret, from_environment
-from stark_lsp.agents.models.service import ServiceModel, check_address, in_words
+from stark_lsp.agents.models.service import ServiceModel, check_address, http_client, in_words
 from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
 
@@ -96,8 +96,7 @@ class AnthropicModel(ServiceModel):
             base_url=self._base_url,
             timeout=Timeout(patience.silence, connect=patience.connect),
             max_retries=0,
-            # The SDK would follow a redirect, and take prompts (and the second header) to whoever it names.
-            http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+            http_client=http_client(DefaultAsyncHttpxClient),
             default_headers=headers,
             # Otherwise prompts could leave by what the environment sets up for tracing.
             open_telemetry=False,

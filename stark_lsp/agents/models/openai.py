@@ -22,7 +22,7 @@ from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.sdk import installable, missing
 from stark_lsp.agents.models.secret import OPENAI_KEY, Secret, from_environment
-from stark_lsp.agents.models.service import ServiceModel, check_address, in_words
+from stark_lsp.agents.models.service import ServiceModel, check_address, http_client, in_words
 from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
 
@@ -86,7 +86,7 @@ class OpenAIModel(ServiceModel):
             base_url=self._base_url,
             timeout=Timeout(patience.silence, connect=patience.connect),
             max_retries=0,
-            http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+            http_client=http_client(DefaultAsyncHttpxClient),
         )
         if _origin(self._base_url) != _origin(_usual()):
             # The SDK takes these from the environment; they are for the same server as the key.

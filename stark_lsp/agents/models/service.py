@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from stark_lsp.agents.models.failures import (
@@ -41,6 +41,8 @@ from stark_lsp.agents.models.secret import Secret
 from stark_lsp.core.conversation import Answer, Question, Usage
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import StopReason
+
+Client = TypeVar("Client")
 
 
 class ServiceModel(ABC):
@@ -359,6 +361,25 @@ async def events(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
                 told = []
     if told:
         yield "\n".join(told)
+
+
+def http_client(kind: Callable[..., Client]) -> Client:
+    """Return an SDK's HTTP client, which the environment sets up.
+
+    Raises
+    ------
+    BadInput
+        The environment names a proxy or certificates that cannot be used.
+    """
+    try:
+        # It would follow a redirect, and take prompts and the key to whoever it names.
+        return kind(follow_redirects=False)
+    except Exception as error:  # noqa: BLE001 - of many types, and their words may hold a part of a proxy's password
+        raise BadInput(
+            f"The settings of this machine's proxy or certificates cannot be used ({type(error).__name__}).",
+            cure="Check HTTP(S)_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE; "
+            "a SOCKS proxy needs `pip install socksio`.",
+        ) from None
 
 
 def check_address(address: str, variable: str, example: str) -> None:
