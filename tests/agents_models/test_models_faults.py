@@ -1,8 +1,16 @@
 """Failures of a service: asked again, given up, or told with the cure."""
 
 import asyncio
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
 import time
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,8 +121,42 @@ async def test_a_server_that_is_not_there_is_a_fault(serve: Any, connect: Any) -
     server = serve([WELL])
     model = connect(server)
     server.close()
-    with pytest.raises(Fault, match="no connection"):
+    with pytest.raises(Fault, match="no connection: Connection refused"):
         await model.ask(question())
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
+async def test_a_certificate_that_is_not_trusted_is_told_at_once(tmp_path: Path, connect: Any) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = f"openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout {key} -out {certificate}"
+    subprocess.run(made.split(), check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    http = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    http.handle_error = lambda *_: None  # type: ignore[method-assign]
+    http.socket = context.wrap_socket(http.socket, server_side=True)
+    threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+    said, say = waits()
+    model = connect(SimpleNamespace(url=f"https://127.0.0.1:{http.server_port}"), on_wait=say)
+    with pytest.raises(BadInput, match="certificate verify failed: self-signed certificate") as caught:
+        await model.ask(question())
+    http.shutdown()
+    http.server_close()
+    assert "SSL_CERT_FILE" in caught.value.cure
+    assert said == []
+
+
+async def test_a_host_that_nobody_knows_is_looked_up_twice(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    said, say = waits()
+    model = connect(SimpleNamespace(url="https://api.anthropic.con"), on_wait=say)
+    with pytest.raises(BadInput, match="Name or service not known") as caught:
+        await model.ask(question())
+    assert "ANTHROPIC_BASE_URL" in caught.value.cure
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ writes is cut, cleaned and searched for the key before anybody sees it.
 from __future__ import annotations
 
 import email.utils
+import os
 import re
+import socket
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,6 +70,10 @@ class TroubleKind(str, Enum):
     """There is no such model, or no such address."""
     ELSEWHERE = "elsewhere"
     """The service sends us to another address, where neither the key nor the prompts go unasked."""
+    CERTIFICATE = "certificate"
+    """The server's certificate is not trusted."""
+    HOST = "host"
+    """Nobody knows the host's name; it is looked up once more, since a network may just be coming up."""
     TOO_LONG = "too_long"
     """The question does not fit into the model's context."""
     DECLINED = "declined"
@@ -220,6 +227,14 @@ def as_error(
             f"{server} is not where questions are answered ({words}).",
             f"Name the right address {service.address}, if you trust it.",
         ),
+        TroubleKind.CERTIFICATE: (
+            f"{server} is not trusted ({words}).",
+            "Have SSL_CERT_FILE name your company's certificates, or check the address and this machine's clock.",
+        ),
+        TroubleKind.HOST: (
+            f"{server} cannot be reached ({words}).",
+            f"Check the address {service.address}, a proxy's if there is one, and the network.",
+        ),
         TroubleKind.TOO_LONG: (
             f"The question is longer than {model} can read ({words}).",
             "Choose a model with a larger context, or give your own server one (vLLM: --max-model-len, llama.cpp: "
@@ -276,16 +291,37 @@ def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
     return TroubleKind.REFUSED
 
 
+def broken(error: BaseException, key: Secret | None = None) -> Trouble:
+    """Return what is to be done about a broken connection."""
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Trouble(TroubleKind.CERTIFICATE, f"certificate verify failed: {cause.verify_message}")
+        if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME:
+            return Trouble(TroubleKind.HOST, said(cause.strerror))
+    return Trouble(TroubleKind.AGAIN, describe(error, key))
+
+
 def describe(error: BaseException, key: Secret | None = None) -> str:
     """Return what broke a connection, for a person."""
     names = {"ConnectError": "no connection", "ConnectTimeout": "no connection in time", "ReadTimeout": "nothing came"}
-    cause: BaseException | None = error
-    while cause is not None:
-        if type(cause).__name__ in names:
-            return names[type(cause).__name__]
-        cause = cause.__cause__
-    text = said(error, key)
-    return text or type(error).__name__
+    causes = _causes(error)
+    named = next((names[name] for name in (type(cause).__name__ for cause in causes) if name in names), "")
+    if named == "no connection":
+        inner = causes[-1]
+        # The text of a refused one repeats the address.
+        plain = os.strerror(inner.errno) if isinstance(inner, ConnectionError) and inner.errno else ""
+        return f"{named}: {plain or said(inner, key)}"
+    return named or said(error, key) or type(error).__name__
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return an error and what it comes of, the innermost last; of several that came together the first."""
+    causes = [error]
+    for cause in causes:  # it grows meanwhile
+        deeper = cause.__cause__ or cause.__context__ or next(iter(getattr(cause, "exceptions", ())), None)
+        if deeper is not None:
+            causes.append(deeper)
+    return causes
 
 
 def header_map(headers: Any) -> Mapping[str, str]:

@@ -28,6 +28,7 @@ from stark_lsp.agents.models.failures import (
     Trouble,
     TroubleKind,
     as_error,
+    broken,
     describe,
     header_map,
     read_refusal,
@@ -166,7 +167,8 @@ class ServiceModel(ABC):
             failed = len(troubles)
             seconds = pause(self._patience, failed, outcome.retry_after, self._rng)
             patient = waited + seconds <= self._patience.pauses
-            if outcome.kind is not TroubleKind.AGAIN or failed >= self._patience.tries or not patient:
+            tries = {TroubleKind.AGAIN: self._patience.tries, TroubleKind.HOST: 2}.get(outcome.kind, 1)
+            if failed >= tries or not patient:
                 meter.gone(cost)
                 raise as_error(
                     outcome, model=model, server=self.server, tries=failed, waited=patient, service=self._service
@@ -253,7 +255,7 @@ class ServiceModel(ABC):
             if not reader.finished:
                 raise
         except self._breaks() as error:
-            trouble = self._refusal(error) or Trouble(TroubleKind.AGAIN, describe(error, self._credential))
+            trouble = self._refusal(error) or broken(error, self._credential)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             # Events that are no JSON, or nothing like the API's.
             words = f"the answer could not be read: {describe(error, self._credential)}"
