@@ -97,7 +97,10 @@ SMALL = "the request exceeds the available context size, try increasing it"
         (replies.fault(413, "request_too_large", "too many bytes"), "longer than", "larger context"),
         (replies.fault(500, "exceed_context_size_error", SMALL), "longer than", "larger context"),
         (replies.fault(400, "invalid_request_error", "tools.0: strange"), "refused the question", "settings"),
-        (Reply(status=404, body="<html>nothing here</html>"), "has no model", "ANTHROPIC_BASE_URL"),
+        (Reply(status=404, body="<html>nothing here</html>"), "answers with a web page", "ANTHROPIC_BASE_URL"),
+        (Reply(status=403, body="<html>blocked</html>"), "a web page, perhaps a proxy's", "HTTPS_PROXY"),
+        (Reply(status=407, body="who are you?"), "a web page, perhaps a proxy's", "HTTPS_PROXY"),
+        (Reply(status=413, body="<html>too large</html>"), "longer than", "larger context"),
     ],
 )
 async def test_what_the_user_must_mend_is_told_at_once(
@@ -179,6 +182,21 @@ async def test_a_proxy_and_certificates_that_cannot_be_used_are_told_without_the
             await model.ask(question())
         assert "SSL_CERT_FILE" in caught.value.cure
         assert "PASSWORD" not in str(caught.value) + in_full(caught.value)
+
+
+async def test_what_a_proxy_says_before_a_server_is_reached_is_told(
+    serve: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = serve([WELL])
+    monkeypatch.setattr(proxy._http.RequestHandlerClass, "do_CONNECT", _refuse_tunnel, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+    with pytest.raises(BadInput, match="a proxy says: 407") as caught:
+        await connect(SimpleNamespace(url="https://nosuch.invalid")).ask(question())
+    assert "HTTPS_PROXY" in caught.value.cure
+
+
+def _refuse_tunnel(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_error(407)
 
 
 async def test_words_of_a_server_are_shown_on_one_short_line(serve: Any, connect: Any) -> None:

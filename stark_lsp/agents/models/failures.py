@@ -152,9 +152,12 @@ def read_refusal(
         message = body.get("message") or body.get("detail")
     if status is not None and 300 <= status < 400:
         message = f"it redirects to {headers.get('location') or 'nowhere'}"
+    page = status == 407 or ("text/html" in headers.get("content-type", "") and _lasting(status))
+    if page:
+        message = "it answers with a web page, perhaps a proxy's"
     words = said(message if message else fallback, key)
     return Trouble(
-        kind=_kind(status, kind if isinstance(kind, str) else "", words),
+        kind=TroubleKind.ELSEWHERE if page else _kind(status, kind if isinstance(kind, str) else "", words),
         words=words,
         status=status,
         retry_after=wait_asked_for(headers),
@@ -225,7 +228,7 @@ def as_error(
         ),
         TroubleKind.ELSEWHERE: (
             f"{server} is not where questions are answered ({words}).",
-            f"Name the right address {service.address}, if you trust it.",
+            f"Name the right address {service.address}, if you trust it, or see to the proxy (HTTPS_PROXY, NO_PROXY).",
         ),
         TroubleKind.CERTIFICATE: (
             f"{server} is not trusted ({words}).",
@@ -263,6 +266,11 @@ def as_error(
     )
 
 
+def _lasting(status: int | None) -> bool:
+    """Whether a status refuses for good; 413 does, and says itself what is wrong."""
+    return status is not None and 400 <= status < 500 and status not in _PASSING and status != 413
+
+
 def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
     if kind in ("billing_error", "insufficient_quota") or status == 402:
         return TroubleKind.CREDIT
@@ -298,6 +306,8 @@ def broken(error: BaseException, key: Secret | None = None) -> Trouble:
             return Trouble(TroubleKind.CERTIFICATE, f"certificate verify failed: {cause.verify_message}")
         if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME:
             return Trouble(TroubleKind.HOST, said(cause.strerror))
+        if type(cause).__name__ == "ProxyError" and str(cause).startswith("4"):  # the status of a tunnel
+            return Trouble(TroubleKind.ELSEWHERE, f"a proxy says: {said(cause, key)}")
     return Trouble(TroubleKind.AGAIN, describe(error, key))
 
 
