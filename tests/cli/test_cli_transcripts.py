@@ -52,7 +52,8 @@ def nowhere(run: Run) -> Reference | None:
     """Return the reference of a run without the place of its interpreter."""
     if run.reference is None:
         return None
-    return replace(run.reference, environment=replace(run.reference.environment, interpreter="python"))
+    environment = run.reference.environment
+    return replace(run.reference, environment=replace(environment, interpreter=Path(environment.interpreter).name))
 
 
 def test_a_second_import_gets_an_id_of_its_own(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
