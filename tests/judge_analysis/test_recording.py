@@ -205,6 +205,9 @@ def test_a_dict_of_the_module_is_passed_on_as_the_code_sees_it(file: Callable[[s
         "self.sums['c']": 3.0,
         "self.kept['d']": 1,
         **{f"type({held}).__name__": "dict" for held in ("self.opts", "self.sums", "self.kept")},
+        "repr(list(self.opts))": "['a', 'b']",
+        "repr(list(self.sums))": "['c']",
+        "repr(list(self.kept))": "['d']",
     }
     assert data["output"]["tuple"][1]["dict"][0][0] == "d"
 
@@ -252,6 +255,12 @@ def test_modules_of_torch_are_one_operation_with_their_settings(file: Callable[[
     assert (linear["path"], norm["path"]) == ("self.layers[0]", "self.layers[1]")
     assert norm["attributes"]["eps"] == 1e-6
     assert norm["tensors"]["bias"]["shape"] == [8]
+
+
+def test_a_set_is_told_in_an_order_that_other_processes_have(file: Callable[[str], ModuleType]) -> None:
+    data = record(file, "return x * len(self.k)", torch.randn(2, 2), init="self.k = frozenset('fedcba')")
+    told = {"type(self.k).__name__ == 'frozenset'": True, "repr(sorted(self.k, key=repr))": str(list("abcdef"))}
+    assert data["attributes"] == told
 
 
 def test_infinite_settings_are_told_as_such(file: Callable[[str], ModuleType]) -> None:

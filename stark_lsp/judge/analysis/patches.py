@@ -28,6 +28,8 @@ CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 OF_TENSORS = (torch.nn.ParameterList, torch.nn.ParameterDict)
 HOLDERS = (*CONTAINERS, *OF_TENSORS)
 """Those, and modules of torch.nn that only hold tensors."""
+FEW = 64
+"""So many items a container may have that are asked for one by one."""
 LONG = 400
 """So many characters a row of numbers may have that a forward asks for at each call."""
 MANGLED = re.compile(r"_[A-Za-z]\w*__\w*(?<!__)$")
@@ -190,36 +192,57 @@ class Attributes:
         return {name: number(value) for name, value in found.items()}
 
     def note(self, expression: str, value: Any) -> Any:
+        """Note a value that the code reads, and return what the code is given for it."""
+        self._ask(expression, value)
+        if type(value) is dict:
+            return self._dicts.setdefault(expression, TracedDict(value, expression, self.note))
+        if hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
+            held = [item for item in vars(value).items() if is_literal(item[1]) or not hasattr(item[1], "__len__")]
+            for member, content in [item for item in held if item[0].isidentifier()][:32]:
+                self.members[f"{expression}.{member}"] = (f'getattr({expression}, "{member}", None)', content)
+        return track(value, ["self", expression], self.recorder.note)
+
+    def _ask(self, expression: str, value: Any) -> None:
+        """Note what says that a value is the same; of objects, tensors and parts there is more that does."""
         if is_literal(value) and not isinstance(value, (list, tuple)):
             self.read[expression] = number(value)
-            return track(value, ["self", expression], self.recorder.note)
-        if isinstance(value, (FunctionType, BuiltinFunctionType, MethodType)):
+        elif type(value) is dict:
+            # Before what it holds: another may have None there.
+            self.read[f"type({expression}).__name__"] = "dict"
+        elif isinstance(value, (FunctionType, BuiltinFunctionType, MethodType, type)):
             self.read[f"getattr({expression}, '__name__', None)"] = value.__name__
-        if isinstance(value, torch.dtype):
-            self.read[f"str({expression})"] = str(value)
-        if isinstance(value, functools.partial) and hasattr(value.func, "__name__"):
+        elif isinstance(value, functools.partial) and hasattr(value.func, "__name__"):
             self.read[f"getattr(getattr({expression}, 'func', None), '__name__', None)"] = value.func.__name__
             for name in ("args", "keywords"):
                 self.read[f"repr(getattr({expression}, '{name}', None))"] = repr(getattr(value, name))
-        if type(value).__module__ == "numpy":
-            one = value.item() if getattr(value, "shape", None) == () else None
-            if isinstance(one, (int, float)) and not isinstance(one, bool):
-                self.read[expression] = number(one)
-                return value
+        elif isinstance(value, (set, frozenset)):
+            # Texts have another order in each process.
+            self.read[f"type({expression}).__name__ == {type(value).__name__!r}"] = True
+            self._tell(f"sorted({expression}, key=repr)", sorted(value, key=repr))
+        elif isinstance(value, (list, tuple, dict)) and not _is_of_numbers(value):
+            self._ask_each(expression, value)
+        elif type(value).__module__ == "numpy" and getattr(value, "shape", None) != ():
             raise NotTraceable(f"forward reads {expression}, which is numpy's", *self.recorder.here())
-        if _is_of_numbers(value):
-            if len(repr(value)) > LONG:
-                raise NotTraceable(f"forward reads {expression}, which holds many numbers", *self.recorder.here())
-            self.read[f"repr({expression})"] = repr(value)
-        if type(value) is dict:
-            # Before what it holds: another may have None there.
-            self.read[f"type({expression}).__name__"] = "dict"
-            return self._dicts.setdefault(expression, TracedDict(value, expression, self.note))
-        if hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
-            members = [item for item in vars(value).items() if item[0].isidentifier() and is_literal(item[1])]
-            for member, content in members[:32]:
-                self.members[f"{expression}.{member}"] = (f'getattr({expression}, "{member}", None)', content)
-        return value
+        elif not hasattr(value, "__dict__") and not re.search(r"\b0x", repr(value)):
+            self._tell(expression, value)
+
+    def _ask_each(self, expression: str, value: Any) -> None:
+        keyed = isinstance(value, dict)
+        items = list(value.items() if keyed else enumerate(value))
+        if len(items) > FEW or not all(type(key) in (str, int) for key, _ in items):
+            if not any(isinstance(one, (torch.Tensor, torch.nn.Module)) for _, one in items):
+                raise NotTraceable(f"forward reads {expression}, which holds too much", *self.recorder.here())
+            return
+        kind, count = ("dict", "list") if keyed else ("list" if isinstance(value, list) else "tuple", "len")
+        size = [*value] if keyed else len(value)
+        self.read[f"isinstance({expression}, {kind}) and {count}({expression}) == {size}"] = True
+        for key, one in items:
+            self._ask(f"{expression}[{key!r}]", one)
+
+    def _tell(self, expression: str, value: Any) -> None:
+        if len(repr(value)) > LONG:
+            raise NotTraceable(f"forward reads {expression}, which holds many numbers", *self.recorder.here())
+        self.read[f"repr({expression})"] = repr(value)
 
 
 @functools.cache
@@ -232,7 +255,7 @@ def _source(cls: Hashable) -> str:
 
 def _is_of_numbers(value: Any) -> bool:
     """Whether a value is a row of numbers or texts, or of such rows."""
-    rows = isinstance(value, (list, tuple, set, frozenset, range))
+    rows = isinstance(value, (list, tuple))
     return rows and all(is_literal(item) or _is_of_numbers(item) for item in value)
 
 

@@ -200,17 +200,34 @@ class TracedDict(dict):  # type: ignore[type-arg]
 
     def __getitem__(self, key: Any) -> Any:
         value, key = super().__getitem__(key), fact(key)
-        return self._seen(f"{self._expr}[{key!r}]", value) if type(key) in (str, int) else value
+        if type(key) in (str, int):
+            return self._seen(f"{self._expr}[{key!r}]", value)
+        place = list(super().keys()).index(key)
+        return self._seen(f"dict(enumerate({self._expr}.values())).get({place})", value)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return an item; that there is none is told as well."""
-        value, key = super().get(key), fact(key)
-        seen = self._seen(f"{self._expr}.get({key!r})", value) if type(key) in (str, int) else value
-        return seen if key in self else default
+        value, key, there = super().get(key), fact(key), super().__contains__(key)
+        if type(key) not in (str, int):
+            return self[key] if there else default
+        seen = self._seen(f"{self._expr}.get({key!r})", value)
+        return seen if there else default
+
+    def __contains__(self, key: Any) -> bool:
+        found, key = super().__contains__(key), fact(key)
+        return self._seen(f"({key!r} in {self._expr})", found) if type(key) in (str, int) else found
+
+    def __len__(self) -> int:
+        return fact(self._seen(f"len({self._expr})", super().__len__()))
 
     def __iter__(self) -> Iterator[Any]:
-        # Without it, `**` would not ask for each item.
+        # Also of `**`, which would not ask for each item without it.
+        self._seen(f"list({self._expr})", list(super().keys()))
         return super().__iter__()
+
+    def keys(self) -> Any:
+        """Return the keys, all of which are told."""
+        return dict.fromkeys(self).keys()
 
     def items(self) -> Any:
         """Return keys and what the code gets for them."""
