@@ -88,10 +88,10 @@ CASES = {
     "a dict or None": ("{'scale': s} if s < 1 else None", "self.held['scale'] if self.held is not None else 3.0"),
     "a row or None": ("[1.0, s] if s < 1 else None", "self.held[1] if self.held is not None else 3.0"),
     "an object with less": ("argparse.Namespace(scale=0.5, **({'more': 1} if s < 1 else {}))", "self.held.scale"),
-}
-OWN = {
     "a class": ("nn.ReLU if s < 1 else nn.GELU", "2.0 if self.held is nn.ReLU else 3.0"),
     "a device": ("torch.device('cpu' if s < 1 else 'meta')", "2.0 if self.held.type == 'cpu' else 3.0"),
+}
+OWN = {
     "numpy's in an object": ("Stage(np.int64(2 * s))", "float(self.held.scale)"),
     "a class as a key": ("{nn.ReLU: s}", "self.held[nn.ReLU]"),
 }

@@ -220,7 +220,7 @@ def all_asked(module: torch.nn.Module) -> bool:
 
 
 def _asked(value: Any, known: Container[int], deep: int) -> bool:
-    if id(value) in known or isinstance(value, (torch.Tensor, torch.device)):
+    if id(value) in known or isinstance(value, torch.Tensor):
         return True
     if isinstance(value, functools.partial):
         return all(_asked(one, known, deep) for one in (value.func, value.args, value.keywords))
@@ -378,6 +378,8 @@ def _kept(text: str, value: Any) -> tuple[str, str] | None:
         return f"sorted({text}, key=repr)", repr(sorted(value, key=repr))
     if isinstance(value, collections.deque) and len(value) <= FEW and _is_written(list(value)):
         return f"list({text})", repr(list(value))
+    if isinstance(value, torch.device):
+        return f'getattr({text}, "type", None)', repr(value.type)  # kernels run on another one of that type, too
     numbers = type(value) is bytes or (type(value) is complex and cmath.isfinite(value))
     written = numbers or isinstance(value, range) or (_is_written(value) and len(repr(value)) <= LONG)
     if not written and isinstance(value, (float, list, tuple, dict)) and _is_written(value, infinite=True):
