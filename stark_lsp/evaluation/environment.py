@@ -1,9 +1,14 @@
-"""Which environment variables the worker is given: those it needs, and no secrets."""
+"""Which environment variables the worker is given: those it needs, and no secrets; and where it may run programs."""
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
+
+from stark_lsp.core.errors import Fault
 
 ALLOWED = frozenset(
     [
@@ -83,3 +88,27 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if (name in ALLOWED or name.startswith(PREFIXES)) and not SECRET.search(name)
     }
+
+
+def folder_for_programs(state: Path) -> str:
+    """Return the folder for temporary files, or `state` where no program may run from that (mounted `noexec`).
+
+    Raises
+    ------
+    Fault
+        No program may run from either.
+    """
+    temporary = tempfile.gettempdir()
+    if not _noexec(temporary):
+        return temporary
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if _noexec(str(state)):
+        raise Fault(
+            f"No program may run from {temporary}, nor from {state}, which are mounted noexec.",
+            cure="Set TMPDIR to a folder from which programs may run.",
+        )
+    return str(state)
+
+
+def _noexec(folder: str) -> bool:
+    return bool(os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0))

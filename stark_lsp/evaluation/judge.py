@@ -19,6 +19,7 @@ from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Profile, Reference, Stage, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.discovery.workspaces import project_root
+from stark_lsp.evaluation.environment import folder_for_programs
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
 from stark_lsp.integrity import Reading, Refusal, read, told
 
@@ -100,8 +101,10 @@ class WorkerJudge:
         ------
         BadInput
             The interpreter cannot be run.
+        Fault
+            There is no folder that programs may run from.
         """
-        self._scratch = await asyncio.to_thread(make_scratch)
+        self._scratch = await asyncio.to_thread(self._make_scratch)
         try:
             await self._supervisor.start()
         except BaseException:
@@ -416,10 +419,13 @@ class WorkerJudge:
             await asyncio.shield(self._supervisor.abandon())
             raise
 
+    def _make_scratch(self) -> str:
+        return make_scratch(folder_for_programs(self._cache_dir.parent))
+
     async def _replace_worker(self) -> None:
         """Start a fresh worker, in a fresh folder, once nothing of the old one runs."""
         await self._supervisor.close()
-        old, self._scratch = self._scratch, await asyncio.to_thread(make_scratch)
+        old, self._scratch = self._scratch, await asyncio.to_thread(self._make_scratch)
         await asyncio.to_thread(remove_scratch, old)
         self._supervisor = self._hire()
         if self._closed:

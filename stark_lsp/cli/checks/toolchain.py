@@ -9,9 +9,12 @@ import time
 from pathlib import Path
 
 from stark_lsp.cli.checks.health import Check, Health, output, version
+from stark_lsp.core.errors import Fault
 from stark_lsp.evaluation.compilers import find_compiler, find_nvcc, search_path
+from stark_lsp.evaluation.environment import folder_for_programs
 from stark_lsp.evaluation.interpreters import InterpreterInfo, first_line
 from stark_lsp.evaluation.preflight import INSTALL_COMPILER
+from stark_lsp.store.paths import state_dir
 
 OPENMP_PROGRAM = """\
 #include <cstdio>
@@ -51,7 +54,11 @@ def compiler(interpreter: str | None = None) -> Check:
     if found is None:
         cure = f"CXX is set to {asked}: unset it, or install that compiler." if asked else INSTALL_COMPILER
         return Check(name, Health.BROKEN, f"{asked or 'c++'} was not found", cure)
-    with tempfile.TemporaryDirectory(prefix="stark-doctor-") as folder:
+    try:
+        parent = folder_for_programs(state_dir())
+    except Fault as error:
+        return Check(name, Health.BROKEN, error.message, error.cure)
+    with tempfile.TemporaryDirectory(prefix="stark-doctor-", dir=parent) as folder:
         source, program = Path(folder, "openmp.cpp"), Path(folder, "openmp")
         source.write_text(OPENMP_PROGRAM)
         began = time.monotonic()
