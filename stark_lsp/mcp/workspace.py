@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import DeviceChoice, Mode
 from stark_lsp.store import RunStore, StoredRun
+
+LARGEST = 10_000_000
+"""Bytes of a file that is read."""
 
 
 @dataclass(frozen=True)
@@ -81,4 +85,13 @@ class Workspace:
                 cure="Name a file in it, or have the user start the server with another --root.",
                 path=path,
             )
+        try:
+            found = os.stat(path)
+        except OSError:
+            return path  # whoever reads it says what is wrong
+        if stat.S_ISDIR(found.st_mode):
+            return path
+        # Reading a pipe waits for a writer for good, and would keep the server from ending.
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise BadInput("This is no file, or one of more than 10 MB.", cure="Name a Python file.", path=path)
         return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import signal
 import subprocess
@@ -118,6 +119,8 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
         stored_run(folder / "state", path, run).close()
     write(folder, "noisy.py", f'print("not for the wire")\n{CHAIN}')
     (folder / "outside.py").symlink_to(Path(__file__))
+    os.mkfifo(folder / "pipe.py")
+    (folder / "huge.py").write_bytes(b"#" * 10_000_001)
     with serving(folder, env={"ANTHROPIC_API_KEY": KEY}) as found:
         yield found
         assert KEY not in "".join(found.said)
@@ -230,6 +233,8 @@ def test_the_original_is_profiled(agent: Agent) -> None:
         ("judge", {"reference": "../norm.py", "candidate": "right.py"}, "outside of the workspace"),
         ("judge", {"reference": "norm.py", "candidate": "/etc/passwd"}, "outside of the workspace"),
         ("profile", {"reference": "outside.py"}, "outside of the workspace"),
+        ("profile", {"reference": "pipe.py"}, "This is no file"),
+        ("judge", {"reference": "norm.py", "candidate": "huge.py"}, "more than 10 MB"),
         ("judge", {"reference": "norm.py", "candidate": "right.py", "device": "tpu"}, "'auto', 'cpu' or 'cuda'"),
         ("optimize", {"reference": "norm.py", "attempts": 0}, "greater than or equal to 1"),
         ("runs", {"run": "0000"}, "There is no run '0000'"),
