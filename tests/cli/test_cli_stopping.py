@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -13,9 +14,16 @@ from typing import Any
 
 import psutil
 import pytest
-from cli_cases import CHAIN, LINEAR, QUICK, begin, stark, write
+from cli_cases import CHAIN, LINEAR, QUICK, begin, command, environment, stark, write
 
 OPTIONS = (*QUICK, "--budget", "2")
+
+IN_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Runs a command whose terminal is its standard input."""
 
 
 def search(folder: Path, *more: str | Path) -> subprocess.Popen[str]:
@@ -110,6 +118,29 @@ def test_resuming_where_nothing_is_unfinished_begins_anew_and_says_so(tmp_path: 
 def test_being_told_to_end_before_anything_was_finished_says_so(tmp_path: Path) -> None:
     write(tmp_path, "gate.py", CHAIN)
     assert "Stopped. No attempt was finished." in told_to_end(search(tmp_path))
+
+
+def test_a_terminal_that_is_closed_ends_a_search_as_a_hang_up(tmp_path: Path) -> None:
+    write(tmp_path, "gate.py", CHAIN)
+    out, state = tmp_path / "out.json", tmp_path / "state"
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL, *command("optimize", "gate.py", *OPTIONS, "--json", out)],
+        cwd=tmp_path,
+        env=environment(state),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown = b""
+    while b"Importing torch" not in shown:
+        shown += os.read(ours, 65536)
+    os.close(ours)
+    assert process.wait(timeout=30) == 128 + signal.SIGHUP
+    assert json.loads(out.read_text())["run"]["state"] == "cancelled"
+    assert "Traceback" not in (state / "cli.log").read_text()
 
 
 def test_a_hang_up_that_is_ignored_ends_nothing(tmp_path: Path) -> None:

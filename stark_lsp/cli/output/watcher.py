@@ -73,7 +73,11 @@ class Watcher:
     ) -> None:
         self._stop_waiting()
         if self._is_live:
-            self._live.stop()
+            try:
+                self._live.stop()
+            except OSError:
+                # The terminal is gone: nothing more is printed, and what ended the run goes on.
+                self._heading.on_broken_pipe()
 
     @property
     def seconds(self) -> float:
