@@ -73,10 +73,12 @@ MACHINE = {
     errno.EDQUOT: ("Your quota of the disk is used up", "Free some space; what was judged so far is kept."),
     errno.EMFILE: ("Too many files are open", "Raise the limit (ulimit -n)."),
     errno.ENFILE: ("Too many files are open on this machine", "End other programs."),
-    errno.EAGAIN: ("No more process can be started", "End other programs, or raise the limit (ulimit -u)."),
+    errno.EAGAIN: ("No more process can be started", "End other programs, or raise the limit (ulimit -u or -v)."),
     errno.ENOMEM: ("The machine has no memory left", "End other programs, or use smaller inputs."),
 }
 """What the system lacks, and the cure, by the number of the error (errno(3))."""
+IN_THE_WAY = frozenset((errno.EEXIST, errno.ENOTDIR, errno.EACCES, errno.EROFS))
+"""Numbers of what is there already, or is another's."""
 
 
 def broken(error: BaseException, folder: str = "") -> Broken:
@@ -87,11 +89,17 @@ def broken(error: BaseException, folder: str = "") -> Broken:
     folder
         Where it was most likely written to, if the error does not say.
     """
-    if not isinstance(error, OSError) or error.errno not in MACHINE:
-        return Broken(f"The worker failed: {describe(error)}.", "Please report this.", details=full_text(error))
-    what, cure = MACHINE[error.errno]
-    place = os.path.dirname(error.filename) if isinstance(error.filename, str) else folder
-    return Broken(f"{what} ({place})." if place else f"{what}.", cure, details=full_text(error))
+    number, file, details = getattr(error, "errno", None), getattr(error, "filename", None), full_text(error)
+    if number in IN_THE_WAY and isinstance(file, str):
+        cure = "Move it away or make it yours; STARK_STATE_DIR names another state folder."
+        return Broken(f"This is in the way: {describe(error)}.", cure, details=details)
+    if "can't start new thread" in str(error):  # in Python's words
+        number, folder = errno.EAGAIN, ""
+    if number not in MACHINE:
+        return Broken(f"The worker failed: {describe(error)}.", "Please report this.", details=details)
+    what, cure = MACHINE[number]
+    place = os.path.dirname(file) if isinstance(file, str) else folder
+    return Broken(f"{what} ({place})." if place else f"{what}.", cure, details=details)
 
 
 def describe(error: BaseException, limit: int = 400) -> str:

@@ -135,6 +135,11 @@ def test_what_the_system_lacks_is_named_with_its_cure() -> None:
         told = errors.broken(OSError(number, os.strerror(number), "/tmp/x/file"))
         assert (told.message, told.cure) == (f"{what} (/tmp/x).", cure)
     assert errors.broken(OSError(errno.ENOSPC, "full"), "/tmp/y").message == "The disk is full (/tmp/y)."
+    thread = errors.broken(RuntimeError("can't start new thread"), "/tmp/y")
+    assert (thread.message, "ulimit -u or -v" in thread.cure) == ("No more process can be started.", True)
+    there = errors.broken(FileExistsError(errno.EEXIST, "File exists", "/state/builds"))
+    assert "'/state/builds'" in there.message
+    assert "STARK_STATE_DIR" in there.cure
     assert errors.broken(ValueError("odd")).message == "The worker failed: ValueError: odd."
 
 
