@@ -189,7 +189,9 @@ class WorkerJudge:
                 path=self._problem.path,
                 line=self._problem.class_span.start + 1,
             ) from error
-        except Fault as fault:
+        except (BadInput, Fault) as fault:
+            if step == IMPORTING:
+                self._supervisor.check_folder()
             if fault is not self._supervisor.loss or step == IMPORTING:
                 raise
             raise BadInput(

@@ -92,6 +92,8 @@ class Supervisor:
         self._folder = folder
         self._log = log
         self._variables = dict(variables or {})
+        self._held: int | None = None
+        """The folder, held open: a new one of its name would not be told from it by its number."""
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[int, asyncio.Queue[dict[str, Any] | Fault]] = {}
@@ -112,7 +114,7 @@ class Supervisor:
         BadInput
             The interpreter cannot be run.
         Fault
-            It was closed before it was started.
+            It was closed before it was started, or its folder is gone.
         """
         async with self._life:
             if self.state is WorkerState.CLOSED:
@@ -123,6 +125,7 @@ class Supervisor:
         main = Path(__file__).resolve().parent.parent / "judge" / "__main__.py"
         hide_memory()
         try:
+            self._held = os.open(self._folder, os.O_PATH | os.O_DIRECTORY)
             self._process = await asyncio.create_subprocess_exec(
                 self._interpreter,
                 "-u",
@@ -141,6 +144,8 @@ class Supervisor:
             )
         except OSError as error:
             self.state = WorkerState.DEAD
+            if not os.path.isdir(self._folder):
+                raise self._removed() from error
             raise BadInput(
                 f"The interpreter {self._interpreter} cannot be run: {error.strerror or error}.",
                 cure="Choose another interpreter.",
@@ -159,6 +164,16 @@ class Supervisor:
     def pid(self) -> int | None:
         """Process id of the worker's guard."""
         return None if self._process is None else self._process.pid
+
+    def check_folder(self) -> None:
+        """Raise a fault if the worker's folder was removed: whatever failed in it did so for that."""
+        if self._held is not None and os.fstat(self._held).st_nlink == 0:
+            raise self._removed()
+
+    def _removed(self) -> Fault:
+        return Fault(
+            f"The folder {self._folder} was removed or replaced while the run started.", cure="Start it again."
+        )
 
     async def request(
         self,
@@ -269,6 +284,9 @@ class Supervisor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         self._fail_all()
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     async def _read_frames(self) -> None:
         """Hand each frame to the request it belongs to; at the end fail those that still wait."""

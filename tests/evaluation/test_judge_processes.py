@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, REFERENCE, candidate_with, make_problem, preparing
+from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, REFERENCE, candidate_with, judging, make_problem, preparing
 
 from stark_lsp.contract.process_trees import descendants, parents
 from stark_lsp.core.candidate import Candidate
@@ -22,7 +23,7 @@ from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.judge import WorkerJudge
-from stark_lsp.evaluation.supervisor import WorkerState
+from stark_lsp.evaluation.supervisor import Supervisor, WorkerState
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -150,6 +151,22 @@ async def test_a_judge_that_is_closed_while_a_worker_is_started_again_leaves_not
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("back", [False, True])
+async def test_a_folder_that_is_removed_while_the_worker_starts_is_named(tmp_path: Path, back: bool) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    problem = make_problem(folder / "model.py", REFERENCE)
+    async with judging(problem, tmp_path) as (judge, _):
+        shutil.rmtree(folder)
+        if back:
+            folder.mkdir()
+        with pytest.raises(Fault, match="was removed or replaced while the run started"):
+            await judge.prepare(lambda text: None)
+    if not back:
+        with pytest.raises(Fault, match="was removed or replaced while the run started"):
+            await Supervisor(sys.executable, str(folder), print).start()
+
+
 async def test_a_lost_reference_process_is_started_again(tmp_path: Path) -> None:
     async with preparing(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
         assert judge.pid is not None
