@@ -231,3 +231,65 @@ def test_a_class_that_inherits_from_an_accepted_one_has_its_own_methods(
         made.new.load_state_dict(old.state_dict())
         with torch.no_grad(), made.by_kernels(name == "Same"):
             close(old(x), made.new(x))
+
+
+MADE = """def made(s):
+    if s < 1:
+        def act(x):
+            return x * 2
+    else:
+        def act(x):
+            return x * 3
+    return act
+"""
+SOMETIMES = """class Sometimes:
+    def __init__(self, s):
+        self.on = s < 1
+        if self.on:
+            self.scale = s
+"""
+SLOTTED = """class Slotted:
+    __slots__ = ("clip",)
+
+    def __init__(self, clip):
+        self.clip = clip
+"""
+CACHE = """    _cache = {}
+
+    def cached(self, y):
+        return self._cache.setdefault((len(y), self.config), self.config)
+
+"""
+ODD = {
+    # held, read, before the class
+    "methods of parts": ("self.a.forward if s < 1 else self.b.forward", "self.config(y)", ""),
+    "functions of one name": ("made(s)", "self.config(y)", MADE),
+    "a value that may not be there": ("Sometimes(s)", "y * self.config.scale if self.config.on else y * 3", SOMETIMES),
+    "a None in a slot": ("Slotted(None if s < 1 else 0.01)", "y if self.config.clip is None else y * 3", SLOTTED),
+    "three objects deep": (
+        "types.SimpleNamespace(a=types.SimpleNamespace(b=types.SimpleNamespace(c=s)))", "y * self.config.a.b.c", ""
+    ),
+    "beside a pattern": ("[re.compile('x'), Config(s)]", "scaled(y, self.config[1])", "import re\n"),
+    "beside a lock": ("[threading.Lock(), Config(s)]", "scaled(y, self.config[1])", "import threading\n"),
+    "a cache of the class": ("s", "y * self.cached(y)", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_settings_are_followed(case: str, bench: Callable[..., Bench]) -> None:
+    held, read, before = ODD[case]
+    text = TEXT.replace("HELD", held).replace("READ", read).replace("class Model", f"{before}\n\nclass Model", 1)
+    text = text.replace(
+        "        self.shift, self",
+        "        self.b = nn.Sequential(nn.Linear(32, 32), nn.ReLU())\n        self.shift, self",
+    )
+    text = text.replace("    def double", CACHE + "    def double")
+    made = write(bench(text))
+    (x,), kind = made.one.inputs, type(made.new)
+    with torch.no_grad():
+        for s in (0.5, 2.0):
+            old, new = made.one.module.Model(s).eval(), kind(s).eval()
+            new.load_state_dict(old.state_dict())
+            made.new = new
+            with made.by_kernels(s == 0.5):
+                close(old(x), new(x))

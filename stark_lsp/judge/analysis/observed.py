@@ -48,6 +48,7 @@ def observe(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     own = [part for part in module.modules() if parts.is_users(type(part))]
     theirs = [part for part in module.modules() if not parts.is_users(type(part))]
     kinds = {kind for part in own for kind in type(part).__mro__ if kind is not object and parts.is_users(kind)}
+    leaf = {type(part) for part in own}
     named = {name for part in own for name in parts.settings(vars(part), False) if name[0] != "_"}
     named -= {name for part in theirs for name in parts.settings(vars(part), False)}
     named -= {name for kind in kinds for name in vars(kind)}
@@ -57,7 +58,7 @@ def observe(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
         named = set()
     # Those whose class cannot be watched, as SimpleNamespace, are read as a whole.
     held = [one for _, one, _ in parts.owners(module) if not isinstance(one, (type, torch.nn.Module))]
-    watchable = {type(one) for one in held if type(one).__flags__ & _PYTHON}
+    watchable = {type(one) for one in held if type(one).__flags__ & (_PYTHON | _FIXED) == _PYTHON}
     read = {name for one in held if type(one) not in watchable for name in parts.names_in(one)}
 
     def noting(find: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,11 +79,10 @@ def observe(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     tensors = [one for part in module.modules() for one in vars(part).values() if isinstance(one, torch.Tensor)]
     shared = {id(one): one for one in (*module.parameters(), *module.buffers(), *tensors)}
     devices = {one.device for one in module.parameters() if one.is_cuda}
-    reading = [(kind, "__getattribute__", noting(kind.__getattribute__)) for kind in kinds | watchable]
-    setting = [(kind, "__setattr__", writing(kind.__setattr__)) for kind in kinds]
+    reading = [(kind, "__getattribute__", noting(kind.__getattribute__)) for kind in leaf | watchable]
+    setting = [(kind, "__setattr__", writing(kind.__setattr__)) for kind in leaf]
     try:
-        # What methods remember by the module, as `lru_cache` has it, is asked of a copy anew.
-        called = copy.deepcopy(module, shared)
+        called = _copied(module, shared)
         with contextlib.ExitStack() as watched:
             for kind, name, method in (*reading, *setting):
                 watched.enter_context(mock.patch.object(kind, name, method))
@@ -104,8 +104,20 @@ def observe(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     return Observed(frozenset(read), frozenset(named - read))
 
 
-_PYTHON = 1 << 9
-"""Flag of classes that are written in Python (Py_TPFLAGS_HEAPTYPE), and may be changed."""
+_PYTHON, _FIXED = 1 << 9, 1 << 8
+"""Flags of classes that were made as Python's are (Py_TPFLAGS_HEAPTYPE), and that may not be changed
+(Py_TPFLAGS_IMMUTABLETYPE, from Python 3.10 on)."""
+
+
+def _copied(module: torch.nn.Module, shared: dict[int, Any]) -> torch.nn.Module:
+    """Return a copy, of which what methods remember by the module, as `lru_cache` has it, is asked anew.
+
+    It is the module itself where that holds what cannot be copied, as a lock.
+    """
+    try:
+        return copy.deepcopy(module, shared)
+    except Exception:  # noqa: BLE001 - whatever the user's classes do then
+        return module
 
 
 def _differentiate(result: Any, leaves: list[torch.Tensor]) -> None:

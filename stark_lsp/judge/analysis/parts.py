@@ -35,7 +35,9 @@ FEW = 64
 """The most items of a list or dict that count as a setting: a vocabulary is none."""
 LONG = 2000
 """The most characters of what is read besides settings: a vocabulary is none either."""
-DEEP = 2
+_NO_SETTINGS = ("logging", "threading", "_thread", "weakref", "re")
+"""Of Python's own, whose objects have nothing that a program depends on by name."""
+DEEP = 3
 """So many objects deep what a configuration holds is looked for."""
 PLAIN = (type(None), bool, int, str, torch.dtype)
 SIZES = ("_size", "_keys")
@@ -214,8 +216,9 @@ def all_asked(module: torch.nn.Module) -> bool:
     no call reads.
     """
     known = {id(part) for part in module.modules()}
-    users = [part for part in module.modules() if is_users(type(part))]
-    held = [value for part in users for name, value in vars(part).items() if name not in MODULES]
+    if any("<" in type(part).__qualname__ for part in module.modules() if is_users(type(part))):
+        return False
+    held = [value for part in module.modules() for name, value in vars(part).items() if name not in MODULES]
     return all(_asked(value, known, DEEP) for value in held)
 
 
@@ -225,10 +228,11 @@ def _asked(value: Any, known: Container[int], deep: int) -> bool:
     if isinstance(value, functools.partial):
         return all(_asked(one, known, deep) for one in (value.func, value.args, value.keywords))
     if isinstance(value, types.MethodType):
-        return id(value.__self__) in known
-    if isinstance(value, types.FunctionType):
-        bound = _bound(value)
-        return value.__name__ != "<lambda>" and (not value.__closure__ or bool(bound and _kept("", bound)))
+        return False
+    if isinstance(value, (types.FunctionType, type)):  # by their names, which those made in functions may share
+        return "<" not in value.__qualname__
+    if type(value).__module__.partition(".")[0] in _NO_SETTINGS:
+        return type(value).__module__ != "re"
     if isinstance(value, torch.nn.Module) or _kept("", value):
         return not isinstance(value, torch.nn.Module)
     if isinstance(value, (list, tuple, dict)) and not _is_written(value):
@@ -313,14 +317,18 @@ def reads(module: torch.nn.Module, read: frozenset[str] = frozenset()) -> dict[s
         ours = [*itertools.takewhile(is_users, kind.__mro__)] if kind is type(module) else []
         for name in {name for one in ours for name in (names | read) & vars(one).keys()} - {"forward"}:
             value = inspect.getattr_static(kind, name)
-            if _is_code(value) and name[:2] != "__" and not MANGLED.match(name):
-                found[f"type(self).{name} == __class__.{name}"] = "True"
-            elif is_plain(value) and name not in vars(module):
+            more = ".__func__" if isinstance(value, classmethod) else ""
+            if name[:2] == "__" or MANGLED.match(name):
+                continue
+            if _is_code(value):
+                found[f"type(self).{name}{more} == __class__.{name}{more}"] = "True"
+            elif is_plain(value) and not isinstance(value, (list, dict)) and name not in vars(module):
                 take(module, name, f"self.{name}", value)
         for owner, before in ((one, text) for holder, one, text in held if holder is kind):
             told = len(found) + len(shapes)
-            for name in (names | read) - {"forward"}:
-                text = f'getattr({before}, "{name}", ...)' if name in perhaps else f"{before}.{name}"
+            for name in (one for one in names | read if one != "forward" and one[:2] != "__"):
+                sure = name not in perhaps and _is_declared(owner, name)
+                text = f"{before}.{name}" if sure else f'getattr({before}, "{name}", ...)'
                 if before == "self" and name.startswith(own_names):
                     text = f"self.{name[len(own_names) - 2 :]}"  # the new class is called otherwise, and so are its own
                 take(owner, name, text, _held_by(owner, name))
@@ -331,6 +339,13 @@ def reads(module: torch.nn.Module, read: frozenset[str] = frozenset()) -> dict[s
     return {shapes[one]: "True" for one in sorted(shapes, key=lambda text: (len(text), text))} | dict(
         sorted(found.items())
     )
+
+
+def _is_declared(owner: Any, name: str) -> bool:
+    """Whether all objects of a class have something under a name."""
+    kind = owner if isinstance(owner, type) else type(owner)
+    known = [vars(one).get("__annotations__", ()) for one in kind.__mro__]
+    return inspect.getattr_static(kind, name, ...) is not ... or any(name in one for one in known)
 
 
 def _is_code(value: Any) -> bool:
@@ -348,7 +363,10 @@ def _spread(value: Any, text: str) -> Iterator[tuple[str, Any]]:
     elif _bound(value):
         yield text, value
         cells = f'[one.cell_contents for one in getattr({text}, "__closure__", None) or ()]'
-        yield f'{cells} + [*(getattr({text}, "__defaults__", None) or ())]', _bound(value)
+        if value.__closure__:
+            yield cells, _bound(value)[: len(value.__closure__)]
+        if value.__defaults__:
+            yield f'getattr({text}, "__defaults__", None)', value.__defaults__
     elif not isinstance(value, (list, tuple, dict)) or _is_written(value) or len(value) > FEW:
         yield text, value
     elif not isinstance(value, dict) or all(type(key) in PLAIN for key in value):
@@ -363,8 +381,10 @@ def _bound(value: Any) -> list[Any]:
     inner = isinstance(value, types.FunctionType) and re.search("<locals>|<lambda>", value.__qualname__)
     if not inner or str(value.__module__).startswith("torch."):
         return []
-    cells = [one.cell_contents for one in value.__closure__ or () if one != types.CellType()]
-    held = [*cells, *(value.__defaults__ or ())]
+    cells = value.__closure__ or ()
+    if any(one == types.CellType() for one in cells):
+        return []
+    held = [*(one.cell_contents for one in cells), *(value.__defaults__ or ())]
     return held if _is_written(held, infinite=True) else []
 
 
@@ -394,12 +414,15 @@ def _objects(value: Any, text: str, deep: int) -> Iterator[tuple[Any, str]]:
             if one is not value and not isinstance(one, (list, tuple, dict)):
                 yield from _objects(one, before, deep)
         return
+    if isinstance(value, types.MethodType):
+        yield from _objects(value.__self__, f"{text}.__self__", deep)
+        return
     kind = value if isinstance(value, type) else type(value)
-    foreign = kind.__module__.partition(".")[0] in ("torch", "builtins", "numpy")
+    foreign = kind.__module__.partition(".")[0] in ("torch", "builtins", "numpy", *_NO_SETTINGS)
     if deep and not foreign and not is_plain(value) and not issubclass(kind, (torch.nn.Module, torch.Tensor)):
         for name in names_in(value):
-            if name.isidentifier() and hasattr(value, name):
-                yield from _objects(getattr(value, name), f"{text}.{name}", deep - 1)
+            if name.isidentifier() and (one := _held_by(value, name)) is not ...:
+                yield from _objects(one, f"{text}.{name}", deep - 1)
         yield value, text
 
 
@@ -426,7 +449,7 @@ def _held_by(owner: Any, name: str) -> Any:
     if isinstance(value, (types.MethodType, type)) and name not in names_in(owner):
         return ...
     # Some have None for whatever they have not.
-    return ... if value is None and name not in getattr(owner, "__dict__", {}) else value
+    return ... if value is None and inspect.getattr_static(owner, name, ...) is ... else value
 
 
 def _has(owner: Any, name: str) -> bool:

@@ -68,6 +68,8 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         # What configurations hold in others, in dicts or by properties.
         after = parts.reads(module)
         asked = [text for text, value in before.items() if after.get(text) == value and text not in attributes.read]
+        named = {text: re.sub(r'getattr\((\S+), "(\w+)", \.\.\.\)', r"\1.\2", text) for text in asked}
+        asked = [text for text in asked if not {named[text], f"repr({named[text]})"} & attributes.read.keys()]
         for text in (one for one in asked if not one.isidentifier()):
             plain = re.fullmatch(r"-?[\d.]+(e-?\d+)?|True|False|None", before[text])
             attributes.read |= {text: ast.literal_eval(before[text])} if plain else {f"repr({text})": before[text]}
