@@ -19,6 +19,7 @@ from .inductor_step import argument, is_tensor, key
 from .items import Items
 from .observed import observe
 from .patches import tied
+from .reads import reads
 
 _HERE = "\0"
 
@@ -39,7 +40,7 @@ class Call:
         self._mode_matters |= any(parts.minds_mode(type(child)) for child in module.modules())
         self._digest = parts.digest(module, self._mode_matters)
         self._settings = copy.deepcopy(parts.by_name(module))
-        self._reads = parts.reads(module, self._seen.read)
+        self._reads = reads(module, self._seen.read)
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
         self.module, self._given = module, (args, kwargs)
         bound.apply_defaults()
@@ -96,7 +97,7 @@ class Call:
 
     def _reads_still(self) -> list[tuple[str, str]]:
         """Return what its forward may read besides, and calls do not change."""
-        now = parts.reads(self.module, self._seen.read)
+        now = reads(self.module, self._seen.read)
         return [(one, value) for one, value in self._reads.items() if now.get(one) == value]
 
     def random(self) -> NotTraceable:

@@ -20,7 +20,7 @@ import torch
 
 from ..correctness import state
 from ..reference import modules
-from . import parts
+from . import parts, reads
 from .constants import globals_of, reached
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
@@ -54,17 +54,17 @@ def observe(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
     named -= {name for kind in kinds for name in vars(kind)}
     stance = getattr(torch.compiler, "set_stance", None)  # from torch 2.6 on
     unseen = any("__getattribute__" in reached(globals_of(one), [one])[1] for one in kinds)
-    if stance is None or unseen or not parts.all_asked(module):
+    if stance is None or unseen or not reads.all_asked(module):
         named = set()
     # Those whose class cannot be watched, as SimpleNamespace, are read as a whole.
-    held = [one for _, one, _ in parts.owners(module) if not isinstance(one, (type, torch.nn.Module))]
+    held = [one for _, one, _ in reads.owners(module) if not isinstance(one, (type, torch.nn.Module))]
     watchable = {type(one) for one in held if type(one).__flags__ & (_PYTHON | _FIXED) == _PYTHON}
-    read = {name for one in held if type(one) not in watchable for name in parts.names_in(one)}
+    read = {name for one in held if type(one) not in watchable for name in reads.names_in(one)}
 
     def noting(find: Callable[..., Any]) -> Callable[..., Any]:
         def noted(part: Any, name: str) -> Any:
             if name not in _OF_TORCH or not sys._getframe(1).f_code.co_filename.startswith(_TORCH):
-                read.update([name], *((named, parts.names_in(part)) if name in _WHOLE else ()))
+                read.update([name], *((named, reads.names_in(part)) if name in _WHOLE else ()))
             return find(part, name)
 
         return noted

@@ -13,11 +13,12 @@ import torch
 
 from ..correctness import state, stepping
 from ..reference.modules import tensors_of
-from . import cost, parts
+from . import cost
 from .constants import globals_of
 from .encode import number
 from .frames import NotTraceable
 from .patches import HOLDERS, OF_TENSORS, Attributes, is_leaf, module_paths, patched, tensor_path, tied
+from .reads import reads
 from .recorder import Recorder
 from .values import track
 
@@ -50,7 +51,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         containers = {paths[id(child)]: child for child in module.modules() if isinstance(child, HOLDERS)}
         attributes = Attributes(recorder, paths, globals_of(type(module)), containers)
         module(*args, **kwargs)
-        before = parts.reads(module)
+        before = reads(module)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
         # The code sees that gradients are recorded, so that it shows where it leaves them out; none are.
@@ -66,7 +67,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         read = [pair for pair in tied(module) if targets.keys() & set(pair)]
         attributes.read |= {f"({one} is {other})": True for one, other in read}
         # What configurations hold in others, in dicts or by properties.
-        after = parts.reads(module)
+        after = reads(module)
         asked = [text for text, value in before.items() if after.get(text) == value and text not in attributes.read]
         named = {text: re.sub(r'getattr\((\S+), "(\w+)", \.\.\.\)', r"\1.\2", text) for text in asked}
         asked = [text for text in asked if not {named[text], f"repr({named[text]})"} & attributes.read.keys()]
