@@ -12,7 +12,7 @@ import torch
 from stark_lsp.playbook.inductor import guards
 
 from .conftest import Bench, close
-from .written import write
+from .written import Written, write
 
 pytestmark = [pytest.mark.usefixtures("several_threads", "elsewhere"), pytest.mark.slow, pytest.mark.ci]
 
@@ -133,6 +133,18 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "of_another_file", raising=False)
 
 
+def follows(made: Written) -> None:
+    """Assert that kernels run with the settings that they were made for, and results are right with others too."""
+    (x,), kind = made.one.inputs, type(made.new)
+    with torch.no_grad():
+        for s in (0.5, 2.0):
+            old, new = made.one.module.Model(s).eval(), kind(s).eval()
+            new.load_state_dict(old.state_dict())
+            made.new = new
+            with made.by_kernels(s == 0.5):
+                close(old(x), new(x))
+
+
 @pytest.mark.parametrize(
     ("case", "digest"), [*((case, False) for case in CASES), *((case, True) for case in [*CASES][::4])]
 )
@@ -142,15 +154,7 @@ def test_a_class_follows_its_settings(
     if digest:
         monkeypatch.setattr(guards, "FEW", 0)
     made_of, read = CASES[case]
-    made = write(bench(TEXT.replace("HELD", made_of).replace("READ", read)))
-    (x,), kind = made.one.inputs, type(made.new)
-    with torch.no_grad():
-        for s in (0.5, 2.0):
-            old, new = made.one.module.Model(s).eval(), kind(s).eval()
-            new.load_state_dict(old.state_dict())
-            made.new = new
-            with made.by_kernels(s == 0.5):
-                close(old(x), new(x))
+    follows(write(bench(TEXT.replace("HELD", made_of).replace("READ", read))))
 
 
 def test_the_mode_that_another_file_asks_for_counts(bench: Callable[..., Bench]) -> None:
@@ -285,12 +289,4 @@ def test_odd_settings_are_followed(case: str, bench: Callable[..., Bench]) -> No
         "        self.b = nn.Sequential(nn.Linear(32, 32), nn.ReLU())\n        self.shift, self",
     )
     text = text.replace("    def double", CACHE + "    def double")
-    made = write(bench(text))
-    (x,), kind = made.one.inputs, type(made.new)
-    with torch.no_grad():
-        for s in (0.5, 2.0):
-            old, new = made.one.module.Model(s).eval(), kind(s).eval()
-            new.load_state_dict(old.state_dict())
-            made.new = new
-            with made.by_kernels(s == 0.5):
-                close(old(x), new(x))
+    follows(write(bench(text)))
