@@ -125,7 +125,7 @@ class Supervisor:
         main = Path(__file__).resolve().parent.parent / "judge" / "__main__.py"
         hide_memory()
         try:
-            self._held = os.open(self._folder, os.O_PATH | os.O_DIRECTORY)
+            self._held = os.open(self._folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
             self._process = await asyncio.create_subprocess_exec(
                 self._interpreter,
                 "-u",
